@@ -102,8 +102,8 @@ trainer: ## build/talon-train beside build/talon, for `talon train head` (instal
 	@$(CONFIGURE) -DTALON_TRAIN=ON
 	@$(NINJA) talon talon-train
 
-asan: setup ## unit and conformance tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	@scripts/sanitize.sh address,undefined build-asan $(JOBS)
+asan: setup ## the quick set of all test programs but the trainer's under AddressSanitizer and UndefinedBehaviorSanitizer (an hour)
+	@scripts/sanitize.sh address,undefined build-asan $(JOBS) all
 
 tsan: setup ## core, engine, C interface and server tests under ThreadSanitizer
 	@scripts/sanitize.sh thread build-tsan $(JOBS) core_test engine_test c_test serve_paths_test serve_faults_test
@@ -177,7 +177,7 @@ format: ## clang-format over all C++
 	@scripts/setup.sh format
 	@git ls-files '*.cpp' '*.h' | xargs clang-format-14 -i
 
-check: ## what no compiler says: format, line lengths, sizes of files and folders, layering
+check: ## what no compiler says: format, line lengths, sizes of files and folders, names of files in documents
 	@scripts/setup.sh format
 	@python3 tests/style/check_style.py
 

@@ -151,8 +151,8 @@ typedef struct talon_text_options {
   const char* message_entries;
 } talon_text_options;
 
-/* Ids of a text of `bytes` bytes, in memory of their own: talon_free(). options: NULL for those of
- * a prompt that its user wrote as a whole. */
+/* Ids of a text of `bytes` bytes, at most 16777216, in memory of their own: talon_free(). options:
+ * NULL for those of a prompt that its user wrote as a whole. */
 TALON_API talon_status talon_tokenize(const talon_model* model, const char* text, size_t bytes,
                                       const talon_text_options* options, int32_t** tokens,
                                       size_t* count);

@@ -41,12 +41,9 @@ if [ -e "models/$model-eagle3" ]; then
 fi
 methods+=,peer:llama.cpp=$peer,peer:llama.cpp:ngram-simple=$peer
 if [ -e "models/$model-eagle3" ]; then
-  head=models/$model-eagle3/head.gguf
-  if [ ! -e "$head" ]; then
-    head=build/bench/$model-eagle3.gguf
-    mkdir -p build/bench
-    "$talon" convert "models/$model-eagle3" -m "$model" --models downloads -o "$head" > /dev/null
-  fi
+  head=build/bench/$model-eagle3.gguf # llama.cpp wants the output rows, which the head leaves to the model
+  mkdir -p build/bench
+  "$talon" convert "models/$model-eagle3" -m "$model" --models downloads -o "$head" > /dev/null
   methods+=,peer:llama.cpp:draft-eagle3=$peer#$head
 fi
 methods=${BENCH_METHODS:-$methods}

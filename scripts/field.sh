@@ -49,9 +49,10 @@ methods_of() { # MODEL
     head=models/$1-$drafter
     if [ -e "$head" ]; then list+=,$drafter:head=$head+suffix; fi
   done
-  head=models/$1-eagle3/head.gguf
-  if [ -n "$eagle3" ] && [ -e "$head" ]; then
-    if place=$(scripts/python_peer.sh openvino-eagle3 "downloads/$1"/*.gguf "$head"); then
+  head=$work/$1-eagle3.gguf # with the output rows, which the head that ships leaves to the model
+  if [ -n "$eagle3" ] && [ -e "models/$1-eagle3/head.gguf" ]; then
+    if "$talon" convert "models/$1-eagle3" -m "$1" --models downloads -o "$head" > /dev/null \
+      && place=$(scripts/python_peer.sh openvino-eagle3 "downloads/$1"/*.gguf "$head"); then
       list+=,peer:openvino:none=$place#$head,peer:openvino:eagle3=$place#$head
     else echo "without openvino-eagle3" >&2; fi
   fi

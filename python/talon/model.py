@@ -55,8 +55,8 @@ class Model:
         """Opens a GGUF file, a folder of Hugging Face, or by its name what `talon pull` has fetched: a model of the catalogue, or
         OWNER/NAME[:FILE] of a hub.
 
-        drafter: what drafts for answers that name none: DRAFTER[@policy=POLICY][@verify=RULE]; `auto` is the model's heads joined
-        with `suffix`, `none` plain decoding. It changes the time of answers, never their tokens.
+        drafter: what drafts for answers that name none: DRAFTER[@policy=POLICY][@verify=RULE]; `auto` is the model's head or
+        prediction layer joined with `suffix`, `none` plain decoding. It changes the time of answers, never their tokens.
         models_folder: of what was fetched; without it $TALON_MODELS, ./downloads and ~/.local/share/talon are looked at.
         threads, context, cache_mb: 0 chooses what fits machine and model.
         weights: kept as stored, or as int8, int4, bf16 or f32.

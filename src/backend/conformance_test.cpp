@@ -313,9 +313,10 @@ TEST_P(OperationConformance, ReplayDoesWhatItsBodyDoesWithWhatLiesInMemory) {
   Device device = plain();
   const View from = device.random(4, 9, 1), to = device.zeros(2, 9);
   const Indices rows = device.indices(2);
+  const ReplayKey key{new_replay_owner(), 2};
   for (const auto& wanted : {std::vector<std::int32_t>{3, 0}, std::vector<std::int32_t>{1, 1}}) {
     device->upload(wanted, rows);
-    device->replay({&device, 2}, [&] { device->gather_rows(from, rows, to); });
+    device->replay(key, [&] { device->gather_rows(from, rows, to); });
     std::vector<float> expected = device.get(from.row_range(wanted[0], 1));
     const std::vector<float> second = device.get(from.row_range(wanted[1], 1));
     expected.insert(expected.end(), second.begin(), second.end());

@@ -12,7 +12,9 @@ namespace talon {
 /// ones.
 class IndexList {
  public:
-  explicit IndexList(Backend& backend) : backend_(backend) {}
+  /// room: of so many numbers at first; the memory stays where it is until more are put.
+  explicit IndexList(Backend& backend, int room = 0)
+      : backend_(backend), buffer_(backend.allocate_indices(room)) {}
 
   /// Uploads `values`. Valid until the next put().
   Indices put(std::span<const std::int32_t> values) {

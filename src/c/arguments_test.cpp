@@ -80,6 +80,9 @@ TEST_F(CArguments, AMissingHandleOrAddressIsNamed) {
   std::size_t count = 0;
   expect_refused(talon_tokenize(nullptr, "a", 1, nullptr, &tokens, &count), {"model"});
   expect_refused(talon_tokenize(model(), nullptr, 1, nullptr, &tokens, &count), {"text"});
+  const std::string giant((std::size_t{16} << 20) + 1, 'a');
+  expect_refused(talon_tokenize(model(), giant.data(), giant.size(), nullptr, &tokens, &count),
+                 {"bytes", "at most 16777216", "16777217"});
   expect_refused(talon_tokenize(model(), "a", 1, nullptr, nullptr, &count), {"tokens"});
   expect_refused(talon_tokenize(model(), "a", 1, nullptr, &tokens, nullptr), {"count"});
   char* text = nullptr;

@@ -122,6 +122,7 @@ talon_sequence::talon_sequence(std::shared_ptr<Speculator> speculator, const tal
   }
   const Turn turn(by_->turns());
   state_ = by_->drafter->start();
+  state_->prompt_length = prompt_length_;
   if (rows_wanted() == 0) observe_text();
 }
 

@@ -116,6 +116,8 @@ talon_status talon_tokenize(const talon_model* model, const char* text, size_t b
   return guarded(__func__, [&] {
     const SharedModel& shared = model_of(model);
     const auto given = require_array(text, bytes, "text");
+    require(bytes <= kMostTextBytes, "bytes", fmt::format("at most {}", kMostTextBytes).c_str(),
+            bytes);
     const TextOptions known = read_text_options(options);
     give_tokens(shared.loaded.require_tokenizer().encode(
                     {given.data(), given.size()},

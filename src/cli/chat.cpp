@@ -4,8 +4,8 @@
 #include "cli/chat_history.h"
 #include "cli/command.h"
 #include "cli/options/draft_options.h"
+#include "cli/options/opened_model.h"
 #include "cli/options/sampler_options.h"
-#include "cli/options/session.h"
 #include "cli/run_report.h"
 #include "cli/terminal/answer_stream.h"
 #include "cli/terminal/console.h"
@@ -34,12 +34,12 @@ class ChatLoop {
     bool reuse = true;
   };
 
-  ChatLoop(Session& session, const DecodeSettings& decode, const AnswerOptions& answer,
+  ChatLoop(OpenedModel& opened, const DecodeSettings& decode, const AnswerOptions& answer,
            const Options& options)
-      : session_(session),
+      : opened_(opened),
         answer_options_(answer),
-        history_(session.require_tokenizer(), options.system, session.model.config.context),
-        answerer_(session.model, *session.cache, session.tokenizer_or_null(), decode),
+        history_(opened.require_tokenizer(), options.system, opened.model.config.context),
+        answerer_(opened.model, *opened.cache, opened.tokenizer_or_null(), decode),
         options_(options) {}
 
   int run() {
@@ -100,8 +100,8 @@ class ChatLoop {
   }
 
   Request make_request() {
-    const int context = session_.model.config.context;
-    const int most = session_.most_positions();
+    const int context = opened_.model.config.context;
+    const int most = opened_.most_positions();
     const ChatHistory::Prompt prompt =
         history_.prompt(std::max(1, most - kLeastAnswer), interrupt_.stop());
     if (prompt.dropped_turns > 0) {
@@ -117,12 +117,12 @@ class ChatLoop {
     request.seed = answer_options_.seed + static_cast<std::uint64_t>(history_.turns());
     request.stop_texts = answer_options_.stop_texts;
     request.reuse_prefix = options_.reuse;
-    if (!answer_options_.ignore_end) request.end_tokens = session_.end_tokens;
+    if (!answer_options_.ignore_end) request.end_tokens = opened_.end_tokens;
     return request;
   }
 
   Answer decode(const Request& request) {
-    AnswerStream output(session_.tokenizer_or_null(), options_.marks);
+    AnswerStream output(opened_.tokenizer_or_null(), options_.marks);
     const Answer answer = answerer_.decode(
         request, [&](const Progress& progress) { output.push(progress); }, &interrupt_.stop());
     output.finish();
@@ -134,7 +134,7 @@ class ChatLoop {
     return answer;
   }
 
-  Session& session_;
+  OpenedModel& opened_;
   const AnswerOptions& answer_options_;
   ChatHistory history_;
   Answerer answerer_;
@@ -164,12 +164,12 @@ class Chat : public Command {
 
   int run() override {
     split_drafter(*app_, decode_);
-    Session session = open_session(model_);
-    require_text_model(session);
+    OpenedModel opened = open_model_with_cache(model_);
+    require_text_model(opened);
     const bool marks = output_shows_marks() && !plain_text_;
-    use_places(decode_, session, session.cache->store().shape.type);
+    use_places(decode_, opened, opened.cache->store().shape.type);
     choose_drafter(decode_);
-    ChatLoop loop(session, decode_, answer_, {system_, marks, reuse_});
+    ChatLoop loop(opened, decode_, answer_, {system_, marks, reuse_});
     note("{}: /help lists the commands, Ctrl-D leaves", model_.model);
     if (marks && decode_.drafter != "none") note("{}", mark_legend());
     return loop.run();

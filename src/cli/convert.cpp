@@ -2,7 +2,7 @@
 
 #include "cli/command.h"
 #include "cli/options/flags.h"
-#include "cli/options/session.h"
+#include "cli/options/opened_model.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"

@@ -101,7 +101,8 @@ class Help : public Command {
   static void write_methods() {
     std::string text = "Drafters (-d NAME[:key=value,...]) guess the next tokens:\n";
     text += entry_text("auto",
-                       "the strongest head of the model joined with suffix, else suffix; "
+                       "the strongest head of the model, else its own prediction layer (mtp), "
+                       "joined with suffix, else suffix; "
                        "with jacobi in place of suffix where the model draws: what run, chat, "
                        "image and serve draft with unless they are told otherwise",
                        {});

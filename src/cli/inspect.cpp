@@ -1,7 +1,7 @@
 #include "cli/command.h"
 #include "cli/inspect_drafts.h"
 #include "cli/inspect_report.h"
-#include "cli/options/session.h"
+#include "cli/options/opened_model.h"
 #include "cli/terminal/console.h"
 #include "core/error.h"
 

@@ -1,7 +1,7 @@
 #include "cli/inspect_drafts.h"
 
+#include "cli/options/opened_model.h"
 #include "cli/options/places.h"
-#include "cli/options/session.h"
 #include "core/error.h"
 #include "model/config/config.h"
 #include "model/load/fingerprint.h"
@@ -11,24 +11,24 @@
 namespace talon {
 namespace {
 
-HeadFinder finder_for(const std::string& fingerprint, const ModelOptions& options) {
+HeadFinder finder_for(const Checkpoint& model, const ModelConfig& config,
+                      const ModelOptions& options) {
   std::vector<std::filesystem::path> places = shipped_places();
   const std::string pulled = models_folder(options.models_folder);
   if (!pulled.empty()) places.emplace_back(pulled);
-  return heads_in(places, fingerprint, note_head);
+  return heads_of(model, config, places, note_head);
 }
 
 }  // namespace
 
 Json inspect_drafts(const Checkpoint& model, const ModelOptions& options) {
   const ModelConfig config = read_model_config(model);
-  const std::string fingerprint = fingerprint_of(model, config);
-  const HeadFinder finder = finder_for(fingerprint, options);
+  const HeadFinder finder = finder_for(model, config, options);
   Json heads = Json::object();
   for (const std::string_view kind : kHeadKinds) {
     if (const std::string path = finder(kind); !path.empty()) heads[std::string(kind)] = path;
   }
-  return {{"fingerprint", fingerprint},
+  return {{"fingerprint", fingerprint_of(model, config)},
           {"auto", resolve_drafter("auto", finder, answers_of(config))},
           {"heads", std::move(heads)}};
 }
@@ -51,7 +51,7 @@ Json inspect_fit(const Checkpoint& head, const ModelOptions& target) {
   Json json = {{"target", target.model}, {"fits", true}, {"problem", nullptr}, {"paired", false}};
   try {
     check_head_fits(head, config);
-    const HeadFinder finder = finder_for(fingerprint_of(model, config), target);
+    const HeadFinder finder = finder_for(model, config, target);
     const std::string paired = finder(kind_of_head(head));
     std::error_code ignored;
     json["paired"] = !paired.empty() && std::filesystem::equivalent(paired, head.path, ignored);

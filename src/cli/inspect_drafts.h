@@ -8,7 +8,8 @@
 
 namespace talon {
 
-/// What would draft for a model: {"fingerprint", "auto", "heads": {kind: path}}.
+/// What would draft for a model: {"fingerprint", "auto", "heads": {kind: path}}; the path of its
+/// own prediction layer is the model's.
 Json inspect_drafts(const Checkpoint& model, const ModelOptions& options);
 
 /// What answering takes: {"cache_type", "cache_positions", "cache_bytes"} of one text of the whole

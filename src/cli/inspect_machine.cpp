@@ -5,7 +5,7 @@
 #include "bench/machine/multiply.h"
 #include "bench/provenance.h"
 #include "cli/inspect_report.h"
-#include "cli/options/session.h"
+#include "cli/options/opened_model.h"
 
 namespace talon {
 

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "cli/inspect_drafts.h"
-#include "cli/options/session.h"
+#include "cli/options/opened_model.h"
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
 #include "draft/block/block_config.h"
@@ -14,6 +15,8 @@
 #include "draw/picture_prompt.h"
 #include "io/tensor_layout.h"
 #include "model/config/config.h"
+#include "model/load/prediction_layer.h"
+#include "model/load/weigh_model.h"
 #include "text/tokenizer.h"
 
 namespace talon {
@@ -88,25 +91,105 @@ Json or_problem(const Make& make) {
   }
 }
 
-/// Adds to `json` how the backend keeps the tensor.
-void add_kept(Json& json, const StoredTensor& tensor, Backend& backend, WeightLayout layout) {
-  if (!holds_reals(tensor.type)) {
-    json["kept"] = "not a weight";
-    return;
+constexpr std::string_view kNotKept = "not kept";  // by itself or by a model alone
+
+Json tensor_json(const StoredTensor& tensor) {
+  return {{"name", tensor.name},
+          {"type", talon::name_of(tensor.type)},
+          {"shape", tensor.shape},
+          {"bytes", tensor.bytes.size()}};
+}
+
+bool is_text_model(const Checkpoint& checkpoint) {
+  if (is_block_head(checkpoint) || is_draft_head(checkpoint) || is_medusa_head(checkpoint) ||
+      is_prediction_layer_alone(checkpoint)) {
+    return false;
   }
-  if (tensor.shape.size() != 2) {
-    std::int64_t elements = 1;
-    for (const std::int64_t size : tensor.shape) elements *= size;
-    json.update({{"kept", "f32"}, {"kept_bytes", elements * 4}, {"exact", true}});
-    return;
+  try {
+    return !read_model_config(checkpoint).image;
+  } catch (const Error&) {
+    return false;
   }
-  const auto weight = backend.load_weight({.name = tensor.name,
-                                           .type = tensor.type,
-                                           .rows = static_cast<int>(tensor.shape[0]),
-                                           .cols = static_cast<int>(tensor.shape[1]),
-                                           .bytes = tensor.bytes},
-                                          layout);
-  json.update({{"kept", weight->layout}, {"kept_bytes", weight->bytes}, {"exact", weight->exact}});
+}
+
+/// What loading the model keeps. Nothing where it is none of texts, or with `problem` does not
+/// load.
+std::optional<KeptTensors> kept_by_loading(const Checkpoint& checkpoint,
+                                           const ModelOptions& options, std::string& problem) {
+  if (!is_text_model(checkpoint)) return std::nullopt;
+  ProgressMeter meter("load " + checkpoint.path.filename().string());
+  LoadOptions load;
+  load.layout = options.weights;
+  load.progress = [&](std::size_t done, std::size_t total) { meter.update(done, total); };
+  try {
+    return weigh_model(checkpoint, make_backend(options), load);
+  } catch (const Error& error) {
+    problem = error.what();
+    return std::nullopt;
+  }
+}
+
+/// How the backend keeps a tensor of which no configuration tells more: a matrix, or in quantised
+/// types a stack of them, which is loaded one by one.
+KeptTensor kept_alone(const StoredTensor& tensor, Backend& backend, WeightLayout layout) {
+  const std::size_t dimensions = tensor.shape.size();
+  const bool is_stack = dimensions == 3 && block_shape(tensor.type).elements > 1;
+  KeptTensor kept;
+  if (dimensions != 2 && !is_stack) {
+    kept = {.layout = "f32", .bytes = sizeof(float)};
+    for (const std::int64_t size : tensor.shape) kept.bytes *= static_cast<std::uint64_t>(size);
+    return kept;
+  }
+  const auto count = static_cast<std::size_t>(is_stack ? tensor.shape[0] : 1);
+  const std::size_t size = count > 0 ? tensor.bytes.size() / count : 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    kept.add(*backend.load_weight({.name = tensor.name,
+                                   .type = tensor.type,
+                                   .rows = static_cast<int>(tensor.shape[dimensions - 2]),
+                                   .cols = static_cast<int>(tensor.shape[dimensions - 1]),
+                                   .bytes = tensor.bytes.subspan(i * size, size)},
+                                  layout));
+  }
+  return kept;
+}
+
+void add_kept(Json& json, const KeptTensor& kept) {
+  json.update({{"kept", kept.layout}, {"kept_bytes", kept.bytes}, {"exact", kept.exact}});
+}
+
+Json tensors_as_loaded(const Checkpoint& checkpoint, const KeptTensors& all) {
+  Json tensors = Json::array();
+  for (const StoredTensor& tensor : checkpoint.tensors) {
+    Json json = tensor_json(tensor);
+    if (const auto kept = all.find(tensor.name); kept != all.end()) {
+      add_kept(json, kept->second);
+    } else {
+      json["kept"] = kNotKept;
+    }
+    tensors.push_back(std::move(json));
+  }
+  return tensors;
+}
+
+Json tensors_alone(const Checkpoint& checkpoint, const ModelOptions& options) {
+  const auto backend = make_backend(options);
+  Json tensors = Json::array();
+  ProgressMeter meter("load " + checkpoint.path.filename().string());
+  for (const StoredTensor& tensor : checkpoint.tensors) {
+    Json json = tensor_json(tensor);
+    try {
+      if (holds_reals(tensor.type)) {
+        add_kept(json, kept_alone(tensor, *backend, options.weights));
+      } else {
+        json["kept"] = "not a weight";
+      }
+    } catch (const Error& error) {
+      json["problem"] = error.what();
+    }
+    tensors.push_back(std::move(json));
+    meter.update(tensors.size(), checkpoint.tensors.size());
+  }
+  return tensors;
 }
 
 /// Tensors, bytes in the file and bytes in memory for each pair of stored type and kept layout.
@@ -150,32 +233,24 @@ std::string section_text(const std::string& title, const Json& section) {
 }  // namespace
 
 Json inspect_checkpoint(const Checkpoint& checkpoint, const ModelOptions& options) {
-  const auto backend = make_backend(options);
-  Json tensors = Json::array();
-  ProgressMeter meter("load " + checkpoint.path.filename().string());
-  for (const StoredTensor& tensor : checkpoint.tensors) {
-    Json json = {{"name", tensor.name},
-                 {"type", talon::name_of(tensor.type)},
-                 {"shape", tensor.shape},
-                 {"bytes", tensor.bytes.size()}};
-    try {
-      add_kept(json, tensor, *backend, options.weights);
-    } catch (const Error& error) {
-      json["problem"] = error.what();
-    }
-    tensors.push_back(std::move(json));
-    meter.update(tensors.size(), checkpoint.tensors.size());
-  }
+  std::string problem;
+  const auto kept = kept_by_loading(checkpoint, options, problem);
+  const Json tensors =
+      kept ? tensors_as_loaded(checkpoint, *kept) : tensors_alone(checkpoint, options);
   Json report = {{"path", checkpoint.path.string()},
                  {"format", talon::name_of(checkpoint.format)},
                  {"tokenizer", nullptr},
                  {"activations", nullptr},
                  {"kept", grouped(tensors)},
                  {"tensors", tensors}};
+  if (!problem.empty()) report["load_problem"] = problem;
   report["config"] = or_problem([&] {
     if (is_block_head(checkpoint)) return describe_block_head(checkpoint);
     if (is_draft_head(checkpoint)) return describe_head(checkpoint);
     if (is_medusa_head(checkpoint)) return describe_medusa(checkpoint);
+    if (is_prediction_layer_alone(checkpoint)) {
+      return Json{{"architecture", "draft head"}, {"variant", "prediction layer (mtp)"}};
+    }
     const ModelConfig config = read_model_config(checkpoint);
     report["activations"] = name_of(activations_for(options, config));
     report["drafts"] = or_problem([&] { return inspect_drafts(checkpoint, options); });
@@ -198,6 +273,9 @@ std::string inspect_text(const Json& report) {
   text += section_text("model", report["config"]);
   if (!report["tokenizer"].is_null()) text += section_text("tokenizer", report["tokenizer"]);
   if (report.contains("pictures")) text += section_text("pictures", report["pictures"]);
+  if (report.contains("load_problem")) {
+    text += fmt::format("does not load: {}\n", report["load_problem"].get<std::string>());
+  }
   text += "tensors\n";
   for (const Json& tensor : report["tensors"]) {
     text += fmt::format("  {:<40} {:<8} {:<16} {:>9}  {}\n", tensor["name"].get<std::string>(),
@@ -209,11 +287,12 @@ std::string inspect_text(const Json& report) {
   std::uint64_t total = 0;
   for (const Json& group : report["kept"]) {
     total += group["kept_bytes"].get<std::uint64_t>();
-    text +=
-        fmt::format("  {:>4} x {:<8} {:>9} kept as {}: {}{}\n", group["tensors"].get<int>(),
-                    group["type"].get<std::string>(), bytes_text(group["bytes"].get<double>()),
-                    group["kept"].get<std::string>(), bytes_text(group["kept_bytes"].get<double>()),
-                    group["exact"].get<bool>() ? "" : " (rounded)");
+    const auto kept = group["kept"].get<std::string>();
+    text += fmt::format("  {:>4} x {:<8} {:>9} {}{}: {}{}\n", group["tensors"].get<int>(),
+                        group["type"].get<std::string>(), bytes_text(group["bytes"].get<double>()),
+                        kept == kNotKept ? "" : "kept as ", kept,
+                        bytes_text(group["kept_bytes"].get<double>()),
+                        group["exact"].get<bool>() ? "" : " (rounded)");
   }
   text += fmt::format("  {} in all\n", bytes_text(static_cast<double>(total)));
   if (report.contains("cache") && !report["cache"].contains("problem")) {

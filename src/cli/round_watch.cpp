@@ -33,9 +33,9 @@ void add_watch_flags(CLI::App& app, WatchOptions& options) {
       ->expected(0, 1);
 }
 
-RoundWatch::RoundWatch(const WatchOptions& options, const Session& session, std::string drafter,
+RoundWatch::RoundWatch(const WatchOptions& options, const OpenedModel& opened, std::string drafter,
                        Json about)
-    : options_(options), tokenizer_(session.tokenizer_or_null()), drafter_(std::move(drafter)) {
+    : options_(options), tokenizer_(opened.tokenizer_or_null()), drafter_(std::move(drafter)) {
   if (options.trace.empty()) return;
   writer_ = std::make_unique<TraceWriter>(options.trace, std::move(about), bytes_of(tokenizer_));
 }

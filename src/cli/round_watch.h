@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "cli/options/session.h"
+#include "cli/options/opened_model.h"
 #include "trace/trace.h"
 
 namespace talon {
@@ -20,11 +20,12 @@ struct WatchOptions {
 };
 void add_watch_flags(CLI::App& app, WatchOptions& options);
 
-/// Sees the rounds of one answer. The session is borrowed.
+/// Sees the rounds of one answer. The opened is borrowed.
 class RoundWatch {
  public:
   /// about: what the trace's first line says of the run. Throws Error if the file cannot be made.
-  RoundWatch(const WatchOptions& options, const Session& session, std::string drafter, Json about);
+  RoundWatch(const WatchOptions& options, const OpenedModel& opened, std::string drafter,
+             Json about);
 
   /// Refers to this.
   RoundObserver observer();

@@ -6,9 +6,9 @@
 #include "cli/command.h"
 #include "cli/options/draft_options.h"
 #include "cli/options/flags.h"
+#include "cli/options/opened_model.h"
 #include "cli/options/prompt_options.h"
 #include "cli/options/sampler_options.h"
-#include "cli/options/session.h"
 #include "cli/round_watch.h"
 #include "cli/run_report.h"
 #include "cli/terminal/answer_stream.h"
@@ -56,24 +56,24 @@ Asked read_asked(const RunOptions& options) {
 }
 
 std::vector<TokenId> read_prompt(const RunOptions& options, const std::string& text,
-                                 const Session& session) {
+                                 const OpenedModel& opened) {
   if (has_ids(options.prompt)) {
     const std::vector<TokenId> ids = parse_ids("--prompt-ids", options.prompt.ids);
-    check_ids("--prompt-ids", ids, session.model.config.vocabulary);
+    check_ids("--prompt-ids", ids, opened.model.config.vocabulary);
     return ids;
   }
-  const Tokenizer& tokenizer = session.require_tokenizer();
-  return encode_prompt(tokenizer, options.prompt, text, session.model.config.context);
+  const Tokenizer& tokenizer = opened.require_tokenizer();
+  return encode_prompt(tokenizer, options.prompt, text, opened.model.config.context);
 }
 
 /// The text of --expected as tokens of the answer, no more than the context holds. Bounded as
 /// prompts are: else a large file takes minutes.
 std::shared_ptr<const std::vector<TokenId>> read_expected(const RunOptions& options,
                                                           const std::string& text,
-                                                          const Session& session) {
+                                                          const OpenedModel& opened) {
   if (options.expected_file.empty()) return nullptr;
-  const Tokenizer& tokenizer = session.require_tokenizer();
-  const int context = session.model.config.context;
+  const Tokenizer& tokenizer = opened.require_tokenizer();
+  const int context = opened.model.config.context;
   try {
     check_prompt_bytes(tokenizer, text, context);
   } catch (const PromptTooLong& error) {
@@ -84,17 +84,17 @@ std::shared_ptr<const std::vector<TokenId>> read_expected(const RunOptions& opti
   return std::make_shared<const std::vector<TokenId>>(std::move(tokens));
 }
 
-Request make_request(const RunOptions& options, const Asked& asked, const Session& session) {
+Request make_request(const RunOptions& options, const Asked& asked, const OpenedModel& opened) {
   Request request;
-  request.prompt = read_prompt(options, asked.prompt, session);
-  const int context = session.model.config.context;
+  request.prompt = read_prompt(options, asked.prompt, opened);
+  const int context = opened.model.config.context;
   const int length = static_cast<int>(request.prompt.size());
   if (length == 0) throw UsageError("the prompt is empty: expected at least one token");
   if (length >= context) {
     fail("the prompt has {} tokens: expected fewer than {}, the context of {}", length, context,
-         session.path.string());
+         opened.path.string());
   }
-  if (const int most = session.most_positions(); length >= most) {
+  if (const int most = opened.most_positions(); length >= most) {
     fail(
         "the prompt has {} tokens: expected fewer than {}, which the cache holds: give a larger "
         "--cache-mb",
@@ -108,12 +108,12 @@ Request make_request(const RunOptions& options, const Asked& asked, const Sessio
   request.sampler = options.answer.sampler;
   request.seed = options.answer.seed;
   request.stop_texts = options.answer.stop_texts;
-  if (!request.stop_texts.empty()) session.require_tokenizer();
-  if (!options.answer.ignore_end) request.end_tokens = session.end_tokens;
-  request.expected = read_expected(options, asked.expected, session);
+  if (!request.stop_texts.empty()) opened.require_tokenizer();
+  if (!options.answer.ignore_end) request.end_tokens = opened.end_tokens;
+  request.expected = read_expected(options, asked.expected, opened);
   request.reuse_prefix = false;
   if (asked.grammar) {
-    const GrammarCompiler compiler(session.require_tokenizer(), session.model.config.vocabulary);
+    const GrammarCompiler compiler(opened.require_tokenizer(), opened.model.config.vocabulary);
     try {
       request.constraint = compiler.compile(*asked.grammar);
     } catch (const Error& error) {
@@ -153,11 +153,11 @@ class Run : public Command {
     const Asked asked = read_asked(options_);
     Outcome outcome;
     {
-      Session session = open_session(options_.model);
-      require_text_model(session);
-      if (!session.tokenizer) note("note: no text, only tokens: {}", session.tokenizer_problem);
-      outcome = answer(session, asked);
-      outcome.json = report(session, outcome);
+      OpenedModel opened = open_model_with_cache(options_.model);
+      require_text_model(opened);
+      if (!opened.tokenizer) note("note: no text, only tokens: {}", opened.tokenizer_problem);
+      outcome = answer(opened, asked);
+      outcome.json = report(opened, outcome);
     }  // the model's memory is free again for the bandwidth probe
     if (options_.json) {
       outcome.json["bandwidth_gb_s"] = read_bandwidth_gb_s(
@@ -183,21 +183,21 @@ class Run : public Command {
 
   bool marks() const { return output_shows_marks() && !options_.plain_text; }
 
-  Outcome answer(Session& session, const Asked& asked) {
+  Outcome answer(OpenedModel& opened, const Asked& asked) {
     Outcome outcome;
-    const Request request = make_request(options_, asked, session);
+    const Request request = make_request(options_, asked, opened);
     outcome.prompt = request.prompt;
-    outcome.working_set = session.model.weight_bytes;
+    outcome.working_set = opened.model.weight_bytes;
     const InterruptGuard interrupt;
-    if (options_.compare) outcome.plain = answer_plainly(session, request, interrupt.stop());
-    use_places(options_.decode, session, session.cache->store().shape.type);
+    if (options_.compare) outcome.plain = answer_plainly(opened, request, interrupt.stop());
+    use_places(options_.decode, opened, opened.cache->store().shape.type);
     choose_drafter(options_.decode);
     DecodeSettings settings = options_.decode;
-    RoundWatch watch(options_.watch, session, settings.drafter, about_run(request));
+    RoundWatch watch(options_.watch, opened, settings.drafter, about_run(request));
     if (options_.watch.any()) settings.observer = watch.observer();
-    Answerer answerer(session.model, *session.cache, session.tokenizer_or_null(), settings);
+    Answerer answerer(opened.model, *opened.cache, opened.tokenizer_or_null(), settings);
     if (options_.compare && !options_.json) note("\n-- {} --", options_.decode.drafter);
-    outcome.answer = stream(session, answerer, request, interrupt.stop());
+    outcome.answer = stream(opened, answerer, request, interrupt.stop());
     watch.finish();
     if (const auto tree = watch.shown_tree(notes_show_marks() && !options_.plain_text)) {
       note("\n{}", *tree);
@@ -226,22 +226,22 @@ class Run : public Command {
             {"prompt_tokens", request.prompt}};
   }
 
-  Answer answer_plainly(Session& session, const Request& request, StopFlag& stop) {
+  Answer answer_plainly(OpenedModel& opened, const Request& request, StopFlag& stop) {
     DecodeSettings settings = options_.decode;
     settings.drafter = "none";
-    Answerer answerer(session.model, *session.cache, session.tokenizer_or_null(), settings);
+    Answerer answerer(opened.model, *opened.cache, opened.tokenizer_or_null(), settings);
     Request warm_up = request;  // else the first answer pays for what the second finds ready
     warm_up.prompt.resize(1);
-    warm_up.max_new = std::min(8, session.model.config.context - 1);
+    warm_up.max_new = std::min(8, opened.model.config.context - 1);
     answerer.decode(warm_up);
     if (!options_.json) note("-- plain --");
-    return stream(session, answerer, request, stop);
+    return stream(opened, answerer, request, stop);
   }
 
-  Answer stream(Session& session, Answerer& answerer, const Request& request,
+  Answer stream(OpenedModel& opened, Answerer& answerer, const Request& request,
                 const StopFlag& stop) {
     if (options_.json) return answerer.decode(request, {}, &stop);
-    AnswerStream output(session.tokenizer_or_null(), marks());
+    AnswerStream output(opened.tokenizer_or_null(), marks());
     Answer answer = answerer.decode(
         request, [&](const Progress& progress) { output.push(progress); }, &stop);
     output.finish();
@@ -250,16 +250,16 @@ class Run : public Command {
   }
 
   /// Says how it went on standard error; returns the JSON object.
-  Json report(const Session& session, const Outcome& outcome) const {
+  Json report(const OpenedModel& opened, const Outcome& outcome) const {
     const Answer& answer = outcome.answer;
     Json json = answer_json(answer, options_.decode);
     json["prompt_tokens"] = outcome.prompt;
     json["model"] = options_.model.model;
-    json["backend"] = session.backend->name();
+    json["backend"] = opened.backend->name();
     json["seed"] = options_.answer.seed;
-    json["load_ms"] = session.load_ms;
-    json["weights_bytes"] = session.model.weight_bytes;
-    json["cache_bytes"] = session.cache->bytes();
+    json["load_ms"] = opened.load_ms;
+    json["weights_bytes"] = opened.model.weight_bytes;
+    json["cache_bytes"] = opened.cache->bytes();
     if (outcome.plain) {
       json["plain"] = {{"decode_tok_s", outcome.plain->tokens_per_second()},
                        {"decode_ms", outcome.plain->statistics.decode_ms}};

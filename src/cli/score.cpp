@@ -4,8 +4,8 @@
 
 #include "cli/command.h"
 #include "cli/options/flags.h"
+#include "cli/options/opened_model.h"
 #include "cli/options/prompt_options.h"
-#include "cli/options/session.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"
@@ -60,34 +60,34 @@ class Score : public Command {
 
   int run() override {
     const std::string text = read_text_file(file_);
-    Session session = open_session(model_);
-    require_text_model(session);
-    chunk_ = std::min({chunk_, session.model.config.context, session.cache->rows_at_once()});
-    const std::vector<TokenId> tokens = read_tokens(session, text);
+    OpenedModel opened = open_model_with_cache(model_);
+    require_text_model(opened);
+    chunk_ = std::min({chunk_, opened.model.config.context, opened.cache->rows_at_once()});
+    const std::vector<TokenId> tokens = read_tokens(opened, text);
     const InterruptGuard interrupt;
-    score(session, tokens, interrupt.stop());
+    score(opened, tokens, interrupt.stop());
     if (interrupt.stop().requested()) return kExitInterrupted;
     report(tokens);
     return kExitDone;
   }
 
  private:
-  std::vector<TokenId> read_tokens(const Session& session, const std::string& text) const {
+  std::vector<TokenId> read_tokens(const OpenedModel& opened, const std::string& text) const {
     std::vector<TokenId> tokens;
     if (ids_) {
       tokens = parse_ids(fmt::format("--ids, {}", file_), text);
-      check_ids(fmt::format("--ids, {}", file_), tokens, session.model.config.vocabulary);
+      check_ids(fmt::format("--ids, {}", file_), tokens, opened.model.config.vocabulary);
     } else {
-      const Tokenizer& tokenizer = session.require_tokenizer();
-      tokens = encode_prompt(tokenizer, text, session.model.config.context,
+      const Tokenizer& tokenizer = opened.require_tokenizer();
+      tokens = encode_prompt(tokenizer, text, opened.model.config.context,
                              /*parse_special=*/false);
     }
-    const auto context = static_cast<std::size_t>(session.model.config.context);
+    const auto context = static_cast<std::size_t>(opened.model.config.context);
     if (tokens.size() < 2 || tokens.size() > context) {
       fail("score {}: expected 2 to {} tokens (the context), found {}", file_, context,
            tokens.size());
     }
-    const auto room = static_cast<std::size_t>(session.most_positions());
+    const auto room = static_cast<std::size_t>(opened.most_positions());
     if (tokens.size() > room) {
       fail("score {}: the cache has room for {} tokens, found {}: give a larger --cache-mb", file_,
            room, tokens.size());
@@ -95,14 +95,14 @@ class Score : public Command {
     return tokens;
   }
 
-  void score(Session& session, std::span<const TokenId> tokens, const StopFlag& stop) {
+  void score(OpenedModel& opened, std::span<const TokenId> tokens, const StopFlag& stop) {
     ProgressMeter meter("score");
     TextPass pass{.tokens = tokens, .chunk = static_cast<std::size_t>(chunk_), .stop = &stop};
     pass.ran = [&](std::size_t done, const View& logits) {
-      score_rows(*session.backend, tokens, done - static_cast<std::size_t>(logits.rows), logits);
+      score_rows(*opened.backend, tokens, done - static_cast<std::size_t>(logits.rows), logits);
       meter.update(done, tokens.size());
     };
-    run_text(session.model, *session.cache, pass);
+    run_text(opened.model, *opened.cache, pass);
   }
 
   /// Scores what follows each of the tokens from `first` on that have `logits`.

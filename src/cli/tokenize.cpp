@@ -1,7 +1,7 @@
 #include "cli/command.h"
 #include "cli/options/flags.h"
+#include "cli/options/opened_model.h"
 #include "cli/options/prompt_options.h"
-#include "cli/options/session.h"
 #include "cli/terminal/console.h"
 #include "core/error.h"
 
@@ -35,6 +35,7 @@ class Tokenize : public Command {
   }
 
  private:
+  /// Texts longer than any context are welcome; prompt_text() takes no more than kMostTextBytes.
   std::vector<TokenId> encode(const Tokenizer& tokenizer, const std::string& text) const {
     if (prompt_.chat) return encode_prompt(tokenizer, prompt_, text);
     return tokenizer.encode(text, {.parse_special = special_, .add_start = start_});

@@ -79,6 +79,40 @@ void check_range(const GgufTensor& tensor, std::span<const float> values, Storag
   }
 }
 
+/// Whether runs of columns that change places are no whole blocks.
+bool cuts_blocks(const GgufTensor& tensor, StorageType type) {
+  const auto block = static_cast<int>(block_shape(type).elements);
+  return !tensor.column_order.empty() && run_of(tensor) % block != 0;
+}
+
+/// The smallest type that holds the values of both.
+StorageType common_type(StorageType a, StorageType b) {
+  if (a == b) return a;
+  const auto is_whole = [](StorageType type) {
+    return type == StorageType::q4_0 || type == StorageType::q8_0;
+  };
+  return is_whole(a) && is_whole(b) ? StorageType::q8_0 : StorageType::f32;
+}
+
+/// Blocks of q8_0 with the scales and the values of these of q4_0.
+std::vector<std::byte> widened(std::span<const std::byte> blocks) {
+  const BlockShape narrow = block_shape(StorageType::q4_0), wide = block_shape(StorageType::q8_0);
+  constexpr std::size_t kScale = 2;  // bytes before the codes
+  constexpr std::size_t kHalf = 16;  // inputs i and i + 16 share a byte
+  std::vector<std::byte> out(blocks.size() / narrow.bytes * wide.bytes);
+  const std::byte* from = blocks.data();
+  for (std::byte* to = out.data(); to != out.data() + out.size(); to += wide.bytes) {
+    std::memcpy(to, from, kScale);
+    for (std::size_t i = 0; i < kHalf; ++i) {
+      const int pair = std::to_integer<int>(from[kScale + i]);
+      to[kScale + i] = static_cast<std::byte>((pair & 15) - 8);
+      to[kScale + i + kHalf] = static_cast<std::byte>((pair >> 4) - 8);
+    }
+    from += narrow.bytes;
+  }
+  return out;
+}
+
 class RowWriter {
  public:
   RowWriter(const GgufTensor& tensor, StorageType type,
@@ -101,10 +135,14 @@ class RowWriter {
 
  private:
   void write_row(const KeptWeight& weight, std::span<const std::byte> row) {
-    if (weight.type == type_) {
-      if (tensor_.column_order.empty()) return take_(row);
-      reorder(tensor_, row, reordered_);
-      return take_(reordered_);
+    const bool widens = weight.type == StorageType::q4_0 && type_ == StorageType::q8_0 &&
+                        !cuts_blocks(tensor_, type_);
+    if (weight.type == type_ || widens) {
+      if (!tensor_.column_order.empty()) {
+        reorder(tensor_, row, reordered_);
+        row = reordered_;
+      }
+      return widens ? take_(widened(row)) : take_(row);
     }
     values_.resize(static_cast<std::size_t>(weight.cols));
     dequantize(weight.type, row, values_);
@@ -127,12 +165,10 @@ class RowWriter {
 
 StorageType exact_type(const GgufTensor& tensor) {
   const KeptWeight& first = *tensor.parts.at(0).weight;
-  const bool alike = std::ranges::all_of(
-      tensor.parts, [&](const GgufTensor::Part& part) { return part.weight->type == first.type; });
-  if (!alike || first.stays_float) return StorageType::f32;
-  const auto block = static_cast<int>(block_shape(first.type).elements);
-  const bool cuts_blocks = !tensor.column_order.empty() && run_of(tensor) % block != 0;
-  return cuts_blocks ? StorageType::f32 : first.type;
+  if (first.stays_float) return StorageType::f32;
+  StorageType type = first.type;
+  for (const GgufTensor::Part& part : tensor.parts) type = common_type(type, part.weight->type);
+  return cuts_blocks(tensor, type) ? StorageType::f32 : type;
 }
 
 StorageType stored_type(const GgufTensor& tensor, std::optional<StorageType> asked) {

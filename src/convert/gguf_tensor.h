@@ -25,7 +25,7 @@ struct GgufTensor {
   std::vector<std::int32_t> column_order = {};
 };
 
-/// The type that holds the tensor's values as they are stored.
+/// The smallest type that holds the values of all parts as they are stored.
 StorageType exact_type(const GgufTensor& tensor);
 
 /// The type to store it in: that one, or what was asked for where the tensor is a matrix that

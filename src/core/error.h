@@ -25,6 +25,13 @@ class UsageError : public Error {
   using Error::Error;
 };
 
+/// It may be had another time: what is missing now (a thread, an end of earlier work) is no fault
+/// of what was asked for.
+class BusyError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// A broken promise inside the program. Thrown by expects(); never caught except to report it.
 class Bug : public std::logic_error {
  public:

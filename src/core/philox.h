@@ -27,6 +27,7 @@ enum class RandomUse : std::uint32_t {
 struct WordStream {
   std::uint32_t key[2] = {};
   std::uint32_t counter[4] = {};  // of block 0
+  bool operator==(const WordStream&) const = default;
 
   std::array<std::uint32_t, 4> block(std::uint32_t index) const {
     return philox4x32({counter[0], counter[1], counter[2] | index, counter[3]}, {key[0], key[1]});

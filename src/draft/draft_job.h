@@ -30,6 +30,8 @@ class DraftState {
  public:
   virtual ~DraftState() = default;
   TextOwner owner;
+  /// Tokens of the text before the answer, as whoever made the state knows.
+  int prompt_length = 0;
 };
 
 /// The token that the target itself has after a node of a checked tree, and so the text if it goes
@@ -96,6 +98,9 @@ struct DraftJob {
   /// Set by drafters that ask `policy` with start() where passes of a network ran for the job: what
   /// the call takes is then shared by the jobs that had some.
   bool ran_passes = false;
+
+  /// Tokens of the answer, the root among them.
+  int answered() const { return position + 1 - state->prompt_length; }
 };
 
 /// What a drafter is, and what it wants. The same for as long as it lives.

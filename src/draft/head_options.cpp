@@ -14,11 +14,17 @@ namespace {
 
 constexpr std::string_view kMixed = "mixed";
 
+std::vector<std::string> layout_names() {
+  std::vector<std::string> names;
+  for (const WeightLayout layout : kWeightLayouts) names.emplace_back(name_of(layout));
+  return names;
+}
+
 }  // namespace
 
 std::vector<Option> head_options() {
-  OneOf layouts{{std::string(kMixed)}};
-  for (const WeightLayout layout : kWeightLayouts) layouts.words.emplace_back(name_of(layout));
+  OneOf layouts{layout_names()};
+  layouts.words.emplace(layouts.words.begin(), kMixed);
   return {
       {"head", FreeText{"PATH"}, "", "the draft head (default: one that belongs to the model)"},
       {"weights", std::move(layouts), std::string(kMixed),
@@ -27,6 +33,11 @@ std::vector<Option> head_options() {
       coupled_option(),
       {"beta", RealNumber{0.01, 100}, "1.25", "weight of its logits beside that noise"},
       {"gamma", RealNumber{0.01, 100}, "0.9", "sharpness of the chances that it then gives"}};
+}
+
+Option model_weights_option() {
+  return {"weights", OneOf{layout_names()}, std::string(name_of(WeightLayout::as_stored)),
+          "how it is kept; stored: in as many bits as its file has"};
 }
 
 void expect_text(const Options& options, const DrafterContext& context) {

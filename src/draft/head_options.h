@@ -20,6 +20,8 @@ constexpr int kMostDraftChildren = 64;
 
 /// `head=PATH`, `weights=mixed` and how drafts use known noise.
 std::vector<Option> head_options();
+/// `weights=stored`: of a whole model in place of a head.
+Option model_weights_option();
 /// Throws UsageError for a target that draws pictures: the drafter is one for texts.
 void expect_text(const Options& options, const DrafterContext& context);
 /// `head=PATH`, or what the context knows of this kind. Throws UsageError if there is none.
@@ -35,7 +37,8 @@ void expect_head_of(std::string_view drafters, const Options& options,
 std::shared_ptr<const HeadWeights> shared_head(const DrafterContext& context,
                                                const Checkpoint& checkpoint,
                                                const HeadOptions& options);
-/// `weights=mixed`: how the head is kept, but for the output rows of a draft vocabulary.
+/// `weights=mixed` or `weights=stored`: how the head is kept, but for the output rows of a draft
+/// vocabulary.
 WeightLayout read_layout(Options& options);
 /// `weights=mixed`: how the head and its output rows of a draft vocabulary are kept.
 HeadOptions read_layouts(Options& options);

@@ -67,11 +67,11 @@ class OutputHead {
   Coupling coupling_;
   std::optional<NoiseRows> noise_;  // if the coupling is on
   IndexList noise_row_;             // of rows
-  Buffer row_noise_;                // [kMostRows, rows of the matrix], likewise
+  Buffer row_noise_;                // [kMostRows, rows of the matrix], if the coupling is on
   Buffer logits_;                   // [kMostRows, rows of the matrix]
-  Buffer guide_logits_;             // likewise, if there was a guide
+  Buffer guide_logits_;             // [kMostRows, rows of the matrix], if there was a guide
   Buffer top_;                      // of kMostRows rows, as many as have been asked for
-  IndexBuffer chosen_;              // likewise
+  IndexBuffer chosen_;              // of kMostRows rows, as many as have been asked for
 };
 
 }  // namespace talon

@@ -122,7 +122,7 @@ struct Engine::State {
   std::vector<Progress> news;
   std::vector<Progress> roomier_news;  // empty, to take its place where a step needs more room
   std::size_t first_served = 0;
-  EngineLoad last_rows;  // its rows alone
+  EngineLoad last_rows;  // the rows of the last step alone
 };
 
 Engine::Engine(const Model& model, KvCache& cache, EngineOptions options)
@@ -131,13 +131,13 @@ Engine::~Engine() = default;
 
 MethodId Engine::add(Method method) {
   State& state = *state_;
-  const CostProfile profile = method.costs;
+  const bool begins = !method.costs.empty() && !state.has_costs;
+  MachineCosts costs(state.options.max_rows, begins ? method.costs : CostProfile{},
+                     context_read(state.round.target().model().config));
   const MethodId id = state.methods.add(std::move(method), state.options.max_rows,
                                         [&](const TapSet& taps) { state.round.tap(taps); });
-  if (!profile.empty() && !std::exchange(state.has_costs, true)) {
-    state.costs = MachineCosts(state.options.max_rows, profile,
-                               context_read(state.round.target().model().config));
-  }
+  if (begins) state.costs = std::move(costs);  // which throws nothing
+  state.has_costs = state.has_costs || begins;
   return id;
 }
 
@@ -364,6 +364,7 @@ void Engine::State::start_drafting(Sequence& sequence) {
   const Method& method = sequence.method.method;
   const auto resume = [&] {
     sequence.draft = method.drafter->resume(known, sequence.owner(), sequence.expected_text());
+    sequence.draft->prompt_length = sequence.prompt_length();
   };
   if (!faults.contain(FaultOrigin::drafter, resume)) {
     sequence.policy.reset();

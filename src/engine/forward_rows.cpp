@@ -1,24 +1,24 @@
 #include "engine/forward_rows.h"
 
 #include <cmath>
+#include <utility>
 
 #include "core/error.h"
 
 namespace talon {
-namespace {
 
 /// The token, if its row can be sampled.
-TokenId vouched(TokenId token, float logit) {
-  if (std::isfinite(logit)) return token;
+TokenId ForwardRows::Found::vouched(std::size_t row) const {
+  const float logit = logits[row];
+  if (std::isfinite(logit)) return tokens[row];
   fail("choose the next token: expected finite logits, found {}",
        std::isnan(logit) ? "NaN" : "infinity");
 }
 
-}  // namespace
-
-void ForwardRows::begin(const View& logits) {
+void ForwardRows::begin(const View& logits, Foresee foresee) {
   logits_ = logits;
-  found_all_ = false;
+  foresee_ = std::move(foresee);
+  has_likeliest_ = has_winners_ = false;
 }
 
 std::span<const float> ForwardRows::logits(int row) {
@@ -32,29 +32,36 @@ std::span<const float> ForwardRows::logits(int row) {
 TokenId ForwardRows::argmax(int row) {
   if (backend_.traits().wait_us == 0) {
     find_largest(logits_.row_range(row, 1));
-    return vouched(tokens_.front(), values_.front());
+    return likeliest_.vouched(0);
   }
-  if (!found_all_) find_largest(logits_);
-  found_all_ = true;
-  const auto found = static_cast<std::size_t>(row);
-  return vouched(tokens_[found], values_[found]);
+  if (!has_likeliest_) find_largest(logits_);
+  has_likeliest_ = true;
+  return likeliest_.vouched(static_cast<std::size_t>(row));
 }
 
 TokenId ForwardRows::race(int row, const RaceDraw& draw) {
-  make_room(1);
-  backend_.race(logits_.row_range(row, 1), {&draw, 1}, best_.first(1), largest_.rows(1));
-  TokenId winner = 0;
-  float largest = 0;
-  fetch({&winner, 1}, {&largest, 1});
-  return vouched(winner, largest);
+  const auto place = static_cast<std::size_t>(row);
+  if (backend_.traits().wait_us > 0 && !has_winners_) {
+    draws_ = foresee_();
+    expects(draws_.size() == static_cast<std::size_t>(logits_.rows), "a race for each row");
+    find_winners(logits_, draws_, winners_);
+    has_winners_ = true;
+  }
+  if (has_winners_ && draws_[place] == draw) return winners_.vouched(place);
+  find_winners(logits_.row_range(row, 1), {&draw, 1}, alone_);
+  return alone_.vouched(0);
 }
 
 void ForwardRows::find_largest(const View& rows) {
   make_room(rows.rows);
-  tokens_.resize(static_cast<std::size_t>(rows.rows));
-  values_.resize(tokens_.size());
   backend_.argmax(rows, best_.first(rows.rows), largest_.rows(rows.rows));
-  fetch(tokens_, values_);
+  fetch(rows.rows, likeliest_);
+}
+
+void ForwardRows::find_winners(const View& rows, std::span<const RaceDraw> draws, Found& winners) {
+  make_room(rows.rows);
+  backend_.race(rows, draws, best_.first(rows.rows), largest_.rows(rows.rows));
+  fetch(rows.rows, winners);
 }
 
 void ForwardRows::make_room(int rows) {
@@ -64,10 +71,11 @@ void ForwardRows::make_room(int rows) {
 }
 
 /// Two results, one wait.
-void ForwardRows::fetch(std::span<TokenId> tokens, std::span<float> values) {
-  const auto rows = static_cast<int>(tokens.size());
-  Fence fence = backend_.download_async(largest_.rows(rows), values);
-  backend_.download(best_.first(rows), tokens);
+void ForwardRows::fetch(int rows, Found& found) {
+  found.tokens.resize(static_cast<std::size_t>(rows));
+  found.logits.resize(static_cast<std::size_t>(rows));
+  Fence fence = backend_.download_async(largest_.rows(rows), found.logits);
+  backend_.download(best_.first(rows), found.tokens);
   fence.wait();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "backend/backend.h"
@@ -10,33 +11,50 @@ namespace talon {
 /// Rows of logits of one forward after another, each of which has been waited for. Where the
 /// backend's memory is the host's, logits are read in place. Where a wait costs nothing each row is
 /// asked about when it is asked for; else the first question about a most likely token is put for
-/// all rows of the forward, those of all sequences, at once. Borrows the backend.
+/// all rows of the forward, those of all sequences, at once, and so is the first about a race.
+/// Borrows the backend.
 class ForwardRows {
  public:
   explicit ForwardRows(Backend& backend) : backend_(backend), best_(backend.allocate_indices(0)) {}
 
-  /// logits: [rows, vocabulary], borrowed until the next call.
-  void begin(const View& logits);
+  /// What will race for each row, as far as that is known: a row that is asked about with another
+  /// draw is asked about alone.
+  using Foresee = std::function<std::vector<RaceDraw>()>;
+
+  /// logits: [rows, vocabulary], borrowed until the next call. `foresee`: called once at most, by
+  /// the first race() after this.
+  void begin(const View& logits, Foresee foresee);
   /// Of row `row`, valid until the next call.
   std::span<const float> logits(int row);
-  /// As TargetRows::argmax and race; each race is asked about when it is asked for.
+  /// As TargetRows::argmax and race.
   TokenId argmax(int row);
   TokenId race(int row, const RaceDraw& draw);
 
  private:
+  /// Of some rows the tokens that were asked for, and the logits that vouch for them.
+  struct Found {
+    std::vector<TokenId> tokens;
+    std::vector<float> logits;
+    TokenId vouched(std::size_t row) const;
+  };
   void find_largest(const View& rows);
+  void find_winners(const View& rows, std::span<const RaceDraw> draws, Found& winners);
   void make_room(int rows);
-  void fetch(std::span<TokenId> tokens, std::span<float> values);
+  void fetch(int rows, Found& found);
 
   Backend& backend_;
   View logits_;
-  bool found_all_ = false;
+  Foresee foresee_;
   std::vector<float> fetched_;  // one row
-  // The most likely tokens of the rows that were asked about last, and their logits.
+  // What the backend found last.
   IndexBuffer best_;
   Buffer largest_;
-  std::vector<TokenId> tokens_;
-  std::vector<float> values_;
+  Found likeliest_;             // of one row, or of all
+  bool has_likeliest_ = false;  // of all
+  Found winners_;               // of all
+  bool has_winners_ = false;
+  std::vector<RaceDraw> draws_;  // theirs
+  Found alone_;                  // the winner of one row
 };
 
 /// The rows of one tree among those of a forward, from row `first` on. Borrows them.

@@ -3,16 +3,20 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "backend/reference/reference.h"
 #include "backend/wrap/forwarding.h"
 #include "core/error.h"
+#include "draft/registry.h"
+#include "engine/test_model.h"
 
 namespace talon::forward_rows_test {
 namespace {
 
-/// Counts questions for most likely tokens, and says that a wait costs `wait_us` and how much
-/// memory of its own it has.
+/// Counts questions for most likely tokens and races, and says that a wait costs `wait_us` and how
+/// much memory of its own it has.
 class AskedBackend : public ForwardingBackend {
  public:
   AskedBackend(double wait_us, std::size_t memory_bytes)
@@ -30,7 +34,13 @@ class AskedBackend : public ForwardingBackend {
     ++asked;
     ForwardingBackend::argmax(x, best, largest);
   }
+  void race(const View& logits, std::span<const RaceDraw> draws, const Indices& winners,
+            const View& largest) override {
+    raced.push_back(logits.rows);
+    ForwardingBackend::race(logits, draws, winners, largest);
+  }
   int asked = 0;
+  std::vector<int> raced;  // rows of each question
 
  private:
   double wait_us_;
@@ -50,12 +60,13 @@ class Rows {
   }
   void begin(const std::vector<float>& values) {
     backend.upload(values, logits.view());
-    rows.begin(logits.view());
+    rows.begin(logits.view(), [this] { return foreseen; });
   }
 
   AskedBackend backend;
   Buffer logits;
   ForwardRows rows;
+  std::vector<RaceDraw> foreseen;
 };
 
 TEST(ForwardRows, AskForEachRowWhereAWaitCostsNothing) {
@@ -90,14 +101,66 @@ TEST(ForwardRows, AskForTheRowsOfAllTreesAtOnceWhereAWaitCosts) {
   EXPECT_EQ(of.backend.asked, 2);
 }
 
-TEST(ForwardRows, RaceAloneAndKeepWhatWasFoundOfAll) {
+RaceDraw draw_at(std::uint64_t position) {
+  return {RaceNoise(PositionRandom(3, 0), position), 0.01};  // so cold that the likeliest wins
+}
+
+TEST(ForwardRows, RaceAloneWhereAWaitCostsNothing) {
+  Rows of(0);
+  EXPECT_EQ(of.rows.race(0, draw_at(5)), 1);
+  EXPECT_THROW(of.rows.race(2, draw_at(6)), Error);
+  EXPECT_EQ(of.backend.raced, (std::vector<int>{1, 1}));
+}
+
+TEST(ForwardRows, RaceForAllTreesAtOnceWhereAWaitCosts) {
   Rows of(20);
+  of.foreseen = {draw_at(5), draw_at(6), draw_at(6)};
+  TreeRows first(of.rows, 0), second(of.rows, 1);
   EXPECT_EQ(of.rows.argmax(0), 1);
-  const RaceDraw draw{RaceNoise(PositionRandom(3, 0), 5), 0.01};
-  EXPECT_EQ(of.rows.race(0, draw), 1) << "the likeliest, so cold";
-  EXPECT_THROW(of.rows.race(2, draw), Error);
+  EXPECT_EQ(first.race(0, draw_at(5)), 1);
+  EXPECT_NE(second.race(0, draw_at(6)), 1);
+  EXPECT_THROW(second.race(1, draw_at(6)), Error);  // of this row alone
+  EXPECT_EQ(of.backend.raced, (std::vector<int>{3}));
+  EXPECT_EQ(first.race(0, draw_at(7)), 1) << "another draw than was foreseen";
+  EXPECT_EQ(of.backend.raced, (std::vector<int>{3, 1}));
+  EXPECT_EQ(first.race(0, draw_at(5)), 1);
   EXPECT_EQ(of.rows.argmax(1), 0);
   EXPECT_EQ(of.backend.asked, 1);
+  of.begin({9, 0, 0, 0, 0, 9, 0, 9, 0});
+  EXPECT_EQ(second.race(1, draw_at(6)), 1);
+  EXPECT_EQ(of.backend.raced, (std::vector<int>{3, 1, 3}));
+}
+
+/// Drawn, greedy and cut answers at once, where a wait costs something.
+TEST(ForwardRows, OfAnEngineWaitOnceForTheDrawsOfAForward) {
+  auto backend = std::make_unique<AskedBackend>(20, 0);
+  AskedBackend& asked = *backend;
+  const std::string golden = TALON_TEST_DATA "/golden/stories260k/";
+  test::TestModel model(golden + "target", std::move(backend));
+  std::vector<Request> requests(4);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    requests[i].prompt = {1, 403, 407, static_cast<TokenId>(261 + i)};
+    requests[i].max_new = 24;
+    requests[i].seed = i;
+    requests[i].sampler.temperature = i == 3 ? 0 : 0.7;
+  }
+  requests[2].sampler.top_k = 3;
+  const auto answer_with = [&](const char* drafter) {
+    const DrafterContext context{.target = &model.model, .head = golden + "eagle3_head"};
+    test::TestOptions options;
+    options.policy = "fixed";
+    test::TestEngine engine(model, make_drafter(drafter, context), options);
+    std::vector<std::vector<TokenId>> texts;
+    for (const test::Answer& answer : engine.run(requests)) texts.push_back(answer.tokens);
+    return texts;
+  };
+  const auto plain = answer_with("none");
+  const std::size_t steps = asked.raced.size();
+  EXPECT_EQ(steps, 24u);
+  EXPECT_EQ(answer_with("eagle3"), plain);
+  EXPECT_GT(asked.raced.size(), steps);
+  EXPECT_LT(asked.raced.size(), steps + 24) << "several tokens of a tree in one question";
+  for (const int rows : asked.raced) EXPECT_GE(rows, 2);
 }
 
 }  // namespace

@@ -199,10 +199,12 @@ class CostMeasurement {
       runs.push_back([this, width] { draft(1, width); });
       runs.push_back([this, width] { draft(kLevels, width); });
     }
-    runs.push_back([this] { draft(kLevels, 1, Noise::known); });
+    const std::size_t with_noise = runs.size();
+    for (const int levels : {1, kLevels})
+      runs.push_back([this, levels] { draft(levels, 1, Noise::known); });
     const auto ms = least_ms(runs, budget_ms);
-    // Beside the same draft without noise.
-    profile_.noise_ms = std::max(0.0, (ms.back() - ms[1]) / kLevels);
+    // Beside the same drafts without noise.
+    price_noise(profile_, ms[with_noise] - ms[0], ms[with_noise + 1] - ms[1], kLevels);
     for (std::size_t i = 0; i < widths.size(); ++i) {
       const double pass_ms = (ms[2 * i + 1] - ms[2 * i]) / (kLevels - 1);
       // A head that guesses all levels in one pass has none for the others.

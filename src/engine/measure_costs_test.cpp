@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
 #include <vector>
 
 #include "backend/cpu/cpu.h"
@@ -110,6 +111,28 @@ TEST(MeasureCosts, FindsThePassesOfDraftersThatHaveSome) {
   for (const auto& level : measure_passes(small_model().model, KvType::f16, *drafter, rows, 50)) {
     EXPECT_GT(level.ms, 0);
   }
+}
+
+/// Notes the depths of the drafts that it was asked for, with known noise and without.
+class AskedDrafter : public Drafter {
+ public:
+  std::unique_ptr<DraftState> start() override { return std::make_unique<DraftState>(); }
+  void observe(DraftState&, const CommittedTokens&) override {}
+  void propose(std::span<DraftJob> jobs) override {
+    for (DraftJob& job : jobs) {
+      job.policy->start(*job.tree, 0);
+      (job.sampler ? with_noise : without_noise).insert(job.plan.levels);
+    }
+  }
+  std::set<int> with_noise, without_noise;
+};
+
+/// Else it could not be told from the noise of each level what a head makes at once.
+TEST(MeasureCosts, TimesTheNoiseOfOneLevelAndOfSeveral) {
+  AskedDrafter drafter;
+  measure_costs(small_model().model, KvType::f16, drafter, 20);
+  EXPECT_EQ(drafter.with_noise, (std::set{1, 5}));
+  EXPECT_EQ(drafter.without_noise, drafter.with_noise);
 }
 
 TEST(ObtainCosts, ReadsWhatWasKeptUnderTheSameKeyOnly) {

@@ -56,7 +56,7 @@ struct SequenceStatistics {
   double draft_ms = 0;        // the part of decode_ms in the drafter and the policy
   double check_ms = 0;        // the part of decode_ms in the target
   double distortion = 0;      // summed over rounds (VerifyResult::distortion); 0 for lossless rules
-  double relaxed = 0;         // likewise VerifyResult::relaxed, of the sum of accepted
+  double relaxed = 0;         // VerifyResult::relaxed summed over rounds, a part of all accepted
 };
 
 }  // namespace talon

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "engine/admission/admission.h"
+#include "engine/admission/draft_jobs.h"
 #include "engine/constraint/constrained_tree.h"
 #include "engine/forward_rows.h"
 #include "engine/stopwatch.h"
@@ -106,18 +107,17 @@ void Round::draft(std::vector<Scheduled>& scheduled) {
 
 /// One call for all sequences of a drafter.
 void Round::draft_with(Drafter& drafter, std::span<Scheduled* const> scheduled) {
-  std::vector<DraftJob> jobs;
+  DraftJobs jobs(faults_);
   const bool proposed = faults_.contain(FaultOrigin::drafter, [&] {
-    for (Scheduled* entry : scheduled) jobs.push_back(draft_job_of(*entry));
-    drafter.propose(jobs);
+    drafter.propose(jobs.of(scheduled));
     for (Scheduled* entry : scheduled) drop_unknown_tokens(entry->tree, model_.config.vocabulary);
   });
-  const auto ran = static_cast<int>(std::ranges::count_if(jobs, &DraftJob::ran_passes));
+  const auto ran = static_cast<int>(std::ranges::count_if(jobs.all(), &DraftJob::ran_passes));
   const int sharers = ran > 0 ? ran : static_cast<int>(scheduled.size());
   for (std::size_t i = 0; i < scheduled.size(); ++i) {
     Scheduled* const entry = scheduled[i];
-    entry->sharers = ran == 0 || jobs[i].ran_passes ? sharers : 0;
-    if (proposed) continue;
+    entry->sharers = ran == 0 || jobs.all()[i].ran_passes ? sharers : 0;
+    if (proposed && !jobs.policy_failed(i)) continue;
     drop(*entry->sequence);
     entry->tree = DraftTree(entry->sequence->tokens.back());
   }
@@ -219,7 +219,7 @@ void Round::check(std::vector<Scheduled>& scheduled) {
   }
   result_ = target_->forward(batch);
   model_.backend->synchronize();
-  logits_.begin(result_.logits);
+  logits_.begin(result_.logits, [&scheduled] { return race_draws(scheduled); });
   check_ms_ = kept_ms(StepPart::check, watch.ms());
 }
 
@@ -334,7 +334,7 @@ void Round::observe(Scheduled& entry, std::size_t index, std::span<const NodeId>
   sequence.observed = end_of(committed);
 }
 
-/// Likewise for the listener.
+/// Shows the listener the tokens that `rows` of the forward produced.
 void Round::tell_listener(Scheduled& entry, std::size_t index, std::span<const NodeId> rows) {
   Sequence& sequence = *entry.sequence;
   CommittedTokens committed = sequence.tokens_since(*sequence.watched);

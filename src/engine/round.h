@@ -97,7 +97,7 @@ class Round {
   Buffer features_;  // of an accepted path whose rows are not neighbours, and of its guide
   double draft_ms_ = 0, check_ms_ = 0;
   int rows_ = 0;         // of the check
-  GrantedRows granted_;  // of them
+  GrantedRows granted_;  // what the check has beside draft nodes
 };
 
 }  // namespace talon

@@ -112,7 +112,7 @@ struct VqDecoder::State {
   int threads;
   int rows, columns;          // of the grid
   int now_rows, now_columns;  // while loading: of the level
-  int channels = 0;           // likewise
+  int channels = 0;           // while loading: of the level
   const Layout& layout;
   bool truncates;       // pixels, else they are rounded
   int numbered_levels;  // of a layout that counts down

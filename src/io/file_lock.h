@@ -12,6 +12,8 @@ class FileLock {
   /// A file that is missing is made, empty. Throws Error that begins with `doing`: it cannot be
   /// opened for writing, or another process keeps it, which `taken` tells.
   FileLock(const std::filesystem::path& path, const std::string& doing, const std::string& taken);
+  /// Likewise, but waits while another keeps it: for files that are kept for a moment.
+  FileLock(const std::filesystem::path& path, const std::string& doing);
   ~FileLock();
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;

@@ -7,6 +7,8 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "draft/head/gguf_head.h"
+#include "io/checkpoint.h"
 #include "io/json.h"
 #include "learn/learned_heads.h"
 #include "learn/learning_head.h"
@@ -165,6 +167,38 @@ TEST(LearnedHeads, TheNewestThatCanBeUsedIsBegunWith) {
   std::filesystem::remove_all(folder.path() / "heads");
   EXPECT_EQ(usable(), "");
   EXPECT_NE(notes.find("began with"), std::string::npos) << notes;
+}
+
+TEST(LearnedHeads, AreBroughtIntoTheFourBitsOfTheFirst) {
+  const std::filesystem::path golden = TALON_TEST_DATA "/golden/stories260k";
+  const auto head = golden / "eagle3_head", target = golden / "target";
+  const DataFolder folder;
+  const auto first = folder.path() / "first.gguf", trained = folder.path() / "trained";
+  write_gguf_head(open_checkpoint(head), open_checkpoint(target), HeadStorage::q4_1, first);
+  const HeadForm form = form_of(first);
+  EXPECT_TRUE(form.in_four_bits);
+  EXPECT_FALSE(form.shares_output);
+  EXPECT_EQ(form.draft_vocabulary, form_of(head).draft_vocabulary);
+
+  std::filesystem::create_directories(trained);
+  EXPECT_FALSE(is_whole_head(trained));
+  const auto train = [&] {
+    for (const char* file : {"model.safetensors", "config.json"})
+      std::filesystem::copy_file(head / file, trained / file);
+    EXPECT_TRUE(is_whole_head(trained));
+  };
+  train();
+  bring_into_form(trained, target, form_of(head));
+  EXPECT_FALSE(form_of(trained).in_four_bits);
+  bring_into_form(trained, target, form);
+  EXPECT_TRUE(form_of(trained).in_four_bits);
+  train();  // as if it had been cut off before the trainer's files were removed
+  for (int i = 0; i < 2; ++i) {
+    bring_into_form(trained, target, form);
+    EXPECT_TRUE(form_of(trained).in_four_bits);
+    EXPECT_TRUE(is_whole_head(trained));
+    EXPECT_FALSE(std::filesystem::exists(trained / "model.safetensors"));
+  }
 }
 
 TEST(LearningHead, IsTakenOutOfTheDraftersText) {

@@ -5,10 +5,17 @@
 #include <vector>
 
 #include "core/error.h"
+#include "draft/head/gguf_head.h"
+#include "io/checkpoint.h"
 #include "io/quote.h"
 
 namespace talon {
 namespace {
+
+// Of the trainer's export, which writes the configuration last, and of what replaces it.
+constexpr const char* kConfiguration = "config.json";
+constexpr const char* kWeights = "model.safetensors";
+constexpr const char* kPacked = "head.gguf";
 
 /// The newest first.
 std::vector<std::string> names_of_heads(const std::filesystem::path& folder) {
@@ -27,6 +34,23 @@ std::vector<std::string> names_of_heads(const std::filesystem::path& folder) {
 }
 
 }  // namespace
+
+bool is_whole_head(const std::filesystem::path& folder) {
+  return std::filesystem::exists(folder / kConfiguration) ||
+         std::filesystem::exists(folder / kPacked);
+}
+
+void bring_into_form(const std::filesystem::path& folder, const std::filesystem::path& target,
+                     const HeadForm& form) {
+  if (!form.in_four_bits) return;
+  if (std::filesystem::exists(folder / kConfiguration)) {
+    const HeadOutput output = form.shares_output ? HeadOutput::of_target : HeadOutput::in_file;
+    write_gguf_head(open_checkpoint(folder), open_checkpoint(target), HeadStorage::q4_1,
+                    folder / kPacked, output);
+    std::filesystem::remove(folder / kConfiguration);  // without it head.gguf is read
+  }
+  std::filesystem::remove(folder / kWeights);
+}
 
 LearnState adopt_head(const std::filesystem::path& folder, const std::filesystem::path& trained,
                       const LearnState& state) {

@@ -5,9 +5,19 @@
 #include <string>
 
 #include "learn/learn_state.h"
+#include "learn/learning_head.h"
 #include "learn/text_ring.h"
 
 namespace talon {
+
+/// Whether the trainer's folder holds a head, all of it.
+bool is_whole_head(const std::filesystem::path& folder);
+
+/// Where `form` is of four bits, the trainer's head becomes head.gguf in its folder and takes the
+/// place of what the trainer wrote; a second call does nothing. target: the model's files. Wherever
+/// it is cut off, a whole head is there, and the next call goes on. Throws Error.
+void bring_into_form(const std::filesystem::path& folder, const std::filesystem::path& target,
+                     const HeadForm& form);
 
 /// Moves a trained head below `folder` under a name of its own, so that a head in use never changes
 /// its files, and returns the state that names it, as written. Where that throws Error (a full

@@ -50,6 +50,7 @@ Learner::Learner(const LoadedModel& loaded, DecodeSettings& settings, LearnOptio
     : options_(std::move(options)),
       loaded_(loaded),
       head_(take_learning_head(settings)),
+      form_(form_of(head_.path)),
       others_(settings.heads),
       turn_(options_.folder),
       manifest_(served_manifest(loaded)),
@@ -194,10 +195,8 @@ bool Learner::wants_round() {
   return state_.fresh_tokens >= options_.least_tokens * (failed_round_ ? 2 : 1);
 }
 
-/// A whole one: its configuration is written last.
-bool Learner::has_trained_head() const {
-  return std::filesystem::exists(at(kRun) / "head/config.json");
-}
+/// A whole one, as the trainer left it or in the form of the first head.
+bool Learner::has_trained_head() const { return is_whole_head(at(kRun) / "head"); }
 
 void Learner::train() {
   if (!look_at_texts()) return;
@@ -217,6 +216,7 @@ void Learner::train() {
     }
   }
   if (!look_at_texts()) return;
+  bring_into_form(at(kRun) / "head", loaded_.path, form_);
   if (texts_.statistics().held_out > 0) return measure();
   const std::lock_guard lock(mutex_);
   statistics_.phase = LearnPhase::gathering;
@@ -259,12 +259,8 @@ void Learner::look_at_ordinary_texts() {
 std::vector<std::string> Learner::trainer_command() const {
   const Checkpoint checkpoint = open_checkpoint(current_head());
   const HeadConfig config = read_head_config(checkpoint, HeadTensors(checkpoint));
-  const HeadConfig began = [&] {
-    const Checkpoint first = open_checkpoint(head_.path);
-    return read_head_config(first, HeadTensors(first));
-  }();
   const int threads = std::max(1, static_cast<int>(options_.share * processors()));
-  const auto vocabulary = static_cast<int>(kVocabularyGrowth * began.draft_vocabulary);
+  const auto vocabulary = static_cast<int>(kVocabularyGrowth * form_.draft_vocabulary);
   std::vector<std::string> command = {options_.trainer.string(), "train", "head"};
   const auto add = [&](const char* flag, const std::string& value) {
     command.insert(command.end(), {flag, value});
@@ -279,6 +275,7 @@ std::vector<std::string> Learner::trainer_command() const {
   add("--batch", "1024");
   add("--checkpoint-every", "50");
   add("--intermediate", fmt::format("{}", config.intermediate));
+  if (form_.in_four_bits) add("--weights", "int4");
   add("--draft-vocab", fmt::format("{}", std::min(vocabulary, loaded_.model.config.vocabulary)));
   add("--threads", fmt::format("{}", threads));
   add("--data", recent_folder(options_.folder).string());

@@ -53,9 +53,9 @@ struct LearnStatistics {
   std::string problem;  // why the last round came to nothing
 };
 
-/// What a server does to draft better for those whom it serves (docs/serving.md): it keeps the
-/// texts that it writes, and while nobody is served a program of low priority trains the head on
-/// them; the new head is used where it is measured better on texts that it has not seen, and not
+/// What a server does to draft better for those whom it serves (docs/serving/learning.md): it keeps
+/// the texts that it writes, and while nobody is served a program of low priority trains the head
+/// on them; the new head is used where it is measured better on texts that it has not seen, and not
 /// worse on ordinary ones.
 class Learner {
  public:
@@ -120,6 +120,7 @@ class Learner {
   LearnOptions options_;
   const LoadedModel& loaded_;
   LearningHead head_;  // with the path of the head that the folder began with
+  HeadForm form_;      // of that one
   HeadFinder others_;
   FolderTurn turn_;
   Manifest manifest_;

@@ -5,6 +5,9 @@
 #include <utility>
 
 #include "core/error.h"
+#include "draft/head/head_config.h"
+#include "draft/head/head_tensors.h"
+#include "io/checkpoint.h"
 
 namespace talon {
 namespace {
@@ -49,6 +52,16 @@ LearningHead take_learning_head(DecodeSettings& settings) {
   }
   settings.drafter = fmt::format("{}", fmt::join(parts, "+"));
   return learning;
+}
+
+HeadForm form_of(const std::filesystem::path& head) {
+  const Checkpoint checkpoint = open_checkpoint(head);
+  const HeadTensors tensors(checkpoint);
+  const HeadConfig config = read_head_config(checkpoint, tensors);
+  const StorageType type = tensors.require("fc.weight").type;
+  return {.draft_vocabulary = config.draft_vocabulary,
+          .in_four_bits = type == StorageType::q4_0 || type == StorageType::q4_1,
+          .shares_output = config.shared_output};
 }
 
 HeadFinder heads_with(const LearningHead& learning, std::filesystem::path head, HeadFinder others) {

@@ -20,6 +20,16 @@ struct LearningHead {
 /// head. Throws UsageError for a drafter without such a head.
 LearningHead take_learning_head(DecodeSettings& settings);
 
+/// How a head is stored. What learns from the first one is stored like it, so that its passes take
+/// no longer.
+struct HeadForm {
+  int draft_vocabulary = 0;    // rows of its own output matrix; 0: the target's is used
+  bool in_four_bits = false;   // its matrices: then learned heads learn in that rounding
+  bool shares_output = false;  // its output rows are the target's, and not in its file
+};
+/// Throws Error for a file that is no head of the EAGLE family.
+HeadForm form_of(const std::filesystem::path& head);
+
 /// As `others`, but for the head that learns.
 HeadFinder heads_with(const LearningHead& learning, std::filesystem::path head, HeadFinder others);
 

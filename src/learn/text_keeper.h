@@ -29,7 +29,7 @@ struct TextKeeperOptions {
 
 struct TextStatistics {
   long texts = 0;          // in the folder, held-out ones included
-  long held_out = 0;       // of them
+  long held_out = 0;       // texts that are never trained on
   long answer_tokens = 0;  // of all but the held-out ones, kept since the start
   long left_out = 0;       // too short, the same as one of the last, or more than could be written
   std::string problem = {};  // the last that kept one from being written, some minutes long

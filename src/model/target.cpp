@@ -43,13 +43,15 @@ struct Target::State {
   Buffer logit_rows, logits_inner, logits;  // as many rows as have been asked for at once
   std::vector<TokenId> tokens;
   std::vector<SequenceRows> all_parts;                        // of a batch with guides
-  std::vector<std::vector<TokenId>> guide_tokens;             // likewise, of each
+  std::vector<std::vector<TokenId>> guide_tokens;             // of each part that has a guide
   std::vector<std::pair<int, std::span<const float>>> given;  // vectors and their first row
   std::vector<std::int32_t> wanted;                           // rows with logits
   std::vector<std::int32_t> flight;  // rows whose inputs are kept for layers with a state
   IndexList token_list, wanted_list, flight_list;
   AttentionLayout layout, near_layout;
   std::unique_ptr<PreparedLayout> prepared, near_prepared;  // of the forward in flight
+  std::uint64_t replay_owner = new_replay_owner();
+  int flight_room = 0;  // of the cache's states when replay_owner began
 };
 
 namespace {
@@ -111,9 +113,9 @@ Target::State::State(const Model& of, KvCache& kv, int most_rows,
       rope(backend, of.config.rope, rope_width(of.config.rope, of.config, LayerPlan::Rope::global),
            positions),
       query_scale(query_scales(backend, of.config.query_scaling, positions)),
-      token_list(backend),
+      token_list(backend, max_rows),
       wanted_list(backend),
-      flight_list(backend) {
+      flight_list(backend, cache.states().shape().layers > 0 ? max_rows : 0) {
   expects(max_rows >= 1);
   const ModelConfig& c = model.config;
   for (const FeatureTap& wanted_tap : taps) {
@@ -299,8 +301,12 @@ void Target::State::run_layers(const View& x) {
     tap(model.config.layers, x);
     tap(FeatureTap::kFinalNorm, x);
   };
+  if (const int room = cache.states().flight_room(); room != flight_room) {
+    flight_room = room;
+    replay_owner = new_replay_owner();  // what was recorded writes to memory that is no more
+  }
   if (given.empty()) {
-    backend.replay({this, x.rows}, body);
+    backend.replay({replay_owner, x.rows, in_flight.count}, body);
   } else {
     body();
   }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <exception>
-#include <fstream>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 
 #include "core/error.h"
@@ -12,11 +12,15 @@
 #include "draft/head/head_config.h"
 #include "draft/medusa/medusa_weights.h"
 #include "draft/registry.h"
+#include "io/atomic_file.h"
 #include "io/checkpoint.h"
+#include "io/file_lock.h"
 #include "io/json_text.h"
 #include "io/mapped_file.h"
 #include "io/quote.h"
 #include "model/config/config.h"
+#include "model/load/fingerprint.h"
+#include "model/load/prediction_layer.h"
 
 namespace talon {
 namespace {
@@ -194,6 +198,14 @@ class Shelf {
   std::vector<Head> heads_;
 };
 
+/// As `others`, but where they know no prediction layer it is that in the model's own files.
+HeadFinder with_own_layer(HeadFinder others, const fs::path& model) {
+  return [others = std::move(others), model = model.string()](std::string_view kind) {
+    std::string head = others(kind);
+    return head.empty() && kind == "mtp" ? model : head;
+  };
+}
+
 /// The table of drafters does not know `auto`, and so cannot list it.
 void check_names(const std::string& drafter) {
   for (const std::string_view part : split_drafters(drafter)) {
@@ -218,10 +230,19 @@ HeadFinder heads_in(std::vector<fs::path> places, std::string fingerprint, HeadN
   return [shelf](std::string_view kind) { return shelf->find(kind); };
 }
 
+HeadFinder heads_of(const Checkpoint& model, const ModelConfig& config,
+                    std::vector<fs::path> places, HeadNotes passed_over) {
+  HeadFinder heads =
+      heads_in(std::move(places), fingerprint_of(model, config), std::move(passed_over));
+  if (!prediction_problem(model, config).empty()) return heads;
+  return with_own_layer(std::move(heads), model.path);
+}
+
 HeadFinder heads_of(const LoadedModel& loaded, std::vector<fs::path> places,
                     HeadNotes passed_over) {
   if (!loaded.models_folder.empty()) places.push_back(loaded.models_folder);
-  return heads_in(std::move(places), loaded.fingerprint, std::move(passed_over));
+  HeadFinder heads = heads_in(std::move(places), loaded.fingerprint, std::move(passed_over));
+  return loaded.predicts ? with_own_layer(std::move(heads), loaded.path) : heads;
 }
 
 bool is_head_of_another(const fs::path& head, const std::string& fingerprint) {
@@ -249,6 +270,7 @@ std::string kind_of_head(const Checkpoint& checkpoint) {
     const BlockConfig config = read_block_config(checkpoint, block_tensors(checkpoint));
     return config.markov_rank > 0 ? "dspark" : "dflash";
   }
+  if (is_prediction_layer_alone(checkpoint)) return "mtp";
   if (!is_draft_head(checkpoint)) return "";
   switch (read_head_config(checkpoint, HeadTensors(checkpoint)).generation) {
     case HeadGeneration::eagle1:
@@ -268,13 +290,20 @@ void check_head_fits(const Checkpoint& head, const ModelConfig& target) {
     fit_to_target(read_block_config(head, tensors), target, tensors.doing());
     return;
   }
+  if (is_prediction_layer_alone(head)) {
+    const std::string problem = prediction_problem(head, target);
+    if (!problem.empty()) fail("load head {}: {}", quote(head.path.string()), problem);
+    return;
+  }
   const HeadTensors tensors(head);
   fit_to_target(read_head_config(head, tensors), target, tensors.doing());
 }
 
 void write_pairing(const fs::path& folder, const std::vector<std::string>& files,
                    const std::string& fingerprint) {
-  const fs::path file = folder / kPairingFile, part = folder / "talon.json.part";
+  const fs::path file = folder / kPairingFile;
+  const std::string doing = fmt::format("pair heads in {}", quote(folder.string()));
+  const FileLock lock(file.string() + ".lock", doing);  // what is read is what is replaced
   std::error_code problem;
   std::vector<Pairing> pairings;
   if (fs::is_regular_file(file, problem)) pairings = pairings_in(file);
@@ -286,16 +315,8 @@ void write_pairing(const fs::path& folder, const std::vector<std::string>& files
   for (const Pairing& pairing : pairings) {
     pairs.push_back({{kFingerprint, pairing.fingerprint}, {"heads", pairing.heads}});
   }
-  std::ofstream stream(part);
-  stream << Json{{"pairs", pairs}}.dump(2) << "\n";
-  stream.close();
-  problem.clear();
-  if (stream) fs::rename(part, file, problem);
-  if (!stream || problem) {
-    std::error_code ignored;
-    fs::remove(part, ignored);
-    fail("pair heads: cannot write {}", file.string());
-  }
+  const std::string text = Json{{"pairs", pairs}}.dump(2) + "\n";
+  write_file(file, std::as_bytes(std::span(text)));
 }
 
 Answers answers_of(const ModelConfig& config) {

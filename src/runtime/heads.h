@@ -26,7 +26,11 @@ using HeadNotes = std::function<void(std::string_view)>;
 HeadFinder heads_in(std::vector<std::filesystem::path> places, std::string fingerprint,
                     HeadNotes passed_over = {});
 
-/// Those of a model that is open, also among pulled models.
+/// Those of a model whose files are open. Where no file of the places has a prediction layer of it,
+/// `mtp` is the model itself if it holds one that can be used.
+HeadFinder heads_of(const Checkpoint& model, const ModelConfig& config,
+                    std::vector<std::filesystem::path> places, HeadNotes passed_over = {});
+/// Likewise of a model that is loaded, also among pulled models.
 HeadFinder heads_of(const LoadedModel& loaded, std::vector<std::filesystem::path> places,
                     HeadNotes passed_over = {});
 
@@ -34,16 +38,18 @@ HeadFinder heads_of(const LoadedModel& loaded, std::vector<std::filesystem::path
 /// fingerprint. Heads of strangers that nobody paired say nothing.
 bool is_head_of_another(const std::filesystem::path& head, const std::string& fingerprint);
 
-/// Drafters with heads of their own, the likely strongest first.
-constexpr std::string_view kHeadKinds[] = {"eagle3", "dspark", "dflash",
-                                           "peagle", "eagle2", "medusa"};
+/// Drafters with heads of their own, the likely strongest first, and behind them that of the layer
+/// which came with the model.
+constexpr std::string_view kHeadKinds[] = {"eagle3", "dspark", "dflash", "peagle",
+                                           "eagle2", "medusa", "mtp"};
 /// Of which of them the files hold a head; empty: none.
 std::string kind_of_head(const Checkpoint& checkpoint);
 /// Throws Error naming the field in which a head and a target disagree.
 void check_head_fits(const Checkpoint& head, const ModelConfig& target);
 
 /// Pairs the heads in `files` of `folder` (empty: the folder is one) with a target. What is paired
-/// in it stays so.
+/// in it stays so, by others at the same time as well: each waits for the file of the same name and
+/// `.lock`, which stays.
 void write_pairing(const std::filesystem::path& folder, const std::vector<std::string>& files,
                    const std::string& fingerprint);
 
@@ -51,9 +57,10 @@ void write_pairing(const std::filesystem::path& folder, const std::vector<std::s
 enum class Answers { texts, pictures };
 Answers answers_of(const ModelConfig& config);
 
-/// The drafter that `auto` stands for: the strongest head there is, joined with what needs none;
-/// the latter alone where there is no head. Every other text stands for itself. Throws UsageError
-/// for a drafter that does not exist, and for an `auto` that has options or others beside it.
+/// The drafter that `auto` stands for: the strongest head there is, a trained one before the
+/// model's own prediction layer, joined with what needs none; the latter alone where there is none.
+/// Every other text stands for itself. Throws UsageError for a drafter that does not exist, and for
+/// an `auto` that has options or others beside it.
 std::string resolve_drafter(const std::string& drafter, const HeadFinder& heads,
                             Answers answers = Answers::texts);
 

@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 
 #include <fstream>
+#include <future>
+#include <vector>
 
 #include "core/error.h"
 #include "io/json.h"
@@ -27,6 +29,11 @@ TEST(Auto, IsTheStrongestHeadWithSuffixAndSuffixWithoutOne) {
   EXPECT_EQ(resolve_drafter("auto", finder_of({"medusa"})), "medusa+suffix");
   EXPECT_EQ(resolve_drafter("auto", finder_of({})), "suffix");
   EXPECT_EQ(resolve_drafter("auto", {}), "suffix");
+}
+
+TEST(Auto, IsThePredictionLayerOfTheModelWhereNoHeadWasTrained) {
+  EXPECT_EQ(resolve_drafter("auto", finder_of({"mtp"})), "mtp+suffix");
+  EXPECT_EQ(resolve_drafter("auto", finder_of({"mtp", "medusa"})), "medusa+suffix");
 }
 
 TEST(Auto, OfPicturesIsJoinedWithJacobi) {
@@ -142,6 +149,23 @@ TEST_F(Heads, OfOneFolderArePairedWithSeveralTargets) {
   EXPECT_EQ(heads_in({root_}, "1234", tell)("eagle2"), "");
   ASSERT_EQ(told.size(), 2u);
   EXPECT_NE(told[1].find("owner/heads/c"), std::string::npos) << told[1];
+}
+
+TEST_F(Heads, ArePairedByManyAtOnceWhoLoseNoneOfThem) {
+  const std::filesystem::path folder = root_ / "owner/name";
+  std::filesystem::create_directories(folder / "talon.json.part");  // nobody's file aside
+  constexpr std::size_t kWriters = 4, kHeads = 6;
+  std::vector<std::future<void>> writers;
+  for (std::size_t writer = 0; writer < kWriters; ++writer) {
+    writers.push_back(std::async(std::launch::async, [&folder, writer] {
+      for (std::size_t head = 0; head < kHeads; ++head)
+        write_pairing(folder, {fmt::format("{}-{}.gguf", writer, head)}, "1234");
+    }));
+  }
+  for (std::future<void>& writer : writers) EXPECT_NO_THROW(writer.get());
+  const Json pairs = Json::parse(std::ifstream(folder / "talon.json"))["pairs"];
+  ASSERT_EQ(pairs.size(), 1u);
+  EXPECT_EQ(pairs[0]["heads"].size(), kWriters * kHeads);
 }
 
 TEST_F(Heads, ArePairedAsOlderFilesSayAndStaySo) {

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/machine/processors.h"
 #include "model/load/fingerprint.h"
+#include "model/load/prediction_layer.h"
 
 namespace talon {
 namespace {
@@ -85,6 +86,7 @@ LoadedModel open_model(const ModelSource& source, const LoadEvents& events) {
   }
   const ModelConfig config = read_model_config(checkpoint);
   loaded.fingerprint = fingerprint_of(checkpoint, config);
+  loaded.predicts = prediction_problem(checkpoint, config).empty();
   loaded.models_folder = source.models_folder;
   check_context(config, source);
   ModelSource chosen = source;

@@ -31,6 +31,7 @@ struct LoadedModel {
   std::vector<TokenId> end_tokens;  // each ends an answer: the tokenizer's and the configuration's
   Activations activations = Activations::bits8;  // with which the backend computes
   WeightLayout weights = WeightLayout::as_stored;
+  bool predicts = false;  // its files hold a prediction layer that the drafter `mtp` can use
   int threads = 0;
 
   /// Throws Error with the reason if the model came without one.

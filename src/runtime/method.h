@@ -13,7 +13,7 @@ struct MethodText {
   std::string text;  // all of it, which is its name
   std::string drafter;
   std::string policy;  // empty: none given
-  std::string verify;  // likewise
+  std::string verify;  // empty: none given
 };
 
 /// Throws UsageError for an @key that is neither policy nor verify, or given twice, or empty.

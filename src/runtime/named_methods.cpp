@@ -59,7 +59,8 @@ NamedMethods::NamedMethods(Engine& engine, const Model& model, KvCache& cache,
                            DecodeSettings settings)
     : engine_(engine), model_(model), cache_(cache), settings_(std::move(settings)) {
   settings_.drafter = resolve_drafter(settings_.drafter, settings_.heads, answers_of(model.config));
-  methods_.emplace("", make(settings_));
+  MethodId& own = methods_.emplace("", MethodId{}).first->second;  // room first, as in get()
+  own = make(settings_);
 }
 
 MethodId NamedMethods::get(std::string_view text) {
@@ -68,9 +69,12 @@ MethodId NamedMethods::get(std::string_view text) {
   if (known != methods_.end()) return known->second;
   DecodeSettings settings = with_method(settings_, parse_method(text));
   settings.drafter = resolve_drafter(settings.drafter, settings.heads, answers_of(model_.config));
+  // Room first: a method of the engine that has no name could be let go of by nobody.
+  const auto made = methods_.emplace(text, MethodId{}).first;
   try {
-    return methods_.emplace(text, make(settings)).first->second;
+    return made->second = make(settings);
   } catch (...) {
+    methods_.erase(made);
     drop_unused();
     throw;
   }
@@ -92,17 +96,19 @@ void NamedMethods::drop_unused() {
 }
 
 void NamedMethods::use_heads(HeadFinder heads) {
-  auto methods = std::exchange(methods_, {});
+  retired_.reserve(retired_.size() + methods_.size());
+  decltype(methods_) methods;
+  MethodId& own = methods.emplace("", MethodId{}).first->second;
   auto parts = std::exchange(parts_, {});  // a file may have been replaced
   std::swap(settings_.heads, heads);
   try {
-    methods_.emplace("", make(settings_));
+    own = make(settings_);
   } catch (...) {
-    methods_ = std::move(methods);
     parts_ = std::move(parts);
     settings_.heads = std::move(heads);
     throw;
   }
+  methods_.swap(methods);
   for (const auto& [text, method] : methods) retired_.push_back(method);
   drop_retired();
 }

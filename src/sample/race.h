@@ -22,6 +22,7 @@ class RaceNoise {
   /// ln E of the token, E exponential with mean 1.
   double log_exponential(TokenId token) const;
   const WordStream& high_words() const { return high_; }
+  bool operator==(const RaceNoise&) const = default;
 
  private:
   WordStream high_, low_;
@@ -63,6 +64,7 @@ RaceWinner race_among(std::span<const TokenId> tokens, const RaceRow& row, const
 struct RaceDraw {
   RaceNoise noise;
   double temperature = 1;
+  bool operator==(const RaceDraw&) const = default;
 };
 /// The largest logit of a row. Throws Error unless it is finite and no logit is NaN.
 LargestLogit largest_logit(std::span<const float> logits);

@@ -50,7 +50,7 @@ struct SampleHistory {
 
 /// Draws the target's own next token from a row of logits. A pure function of (options, row,
 /// history, random, position): float logits, double arithmetic, and a race between the tokens that
-/// can be drawn with the noise of the position (race.h). Holds scratch memory, so one per thread.
+/// can be drawn with the noise of the position (race.h). Holds scratch memory: one per sequence.
 class Sampler {
  public:
   /// REQUIRES: check(options, vocabulary) passes.
@@ -66,7 +66,8 @@ class Sampler {
   /// Whether sampling is the plain largest logit of the allowed, with nothing else that looks at
   /// history or changes logits.
   bool plain_argmax() const;
-  /// Whether it is the winner of the race between the allowed, likewise.
+  /// Whether sampling is the winner of the race between the allowed, with nothing else that looks
+  /// at history or changes logits.
   bool plain_race() const;
 
   /// The token at `position` given its row. Throws Error if every token is banned or the row holds

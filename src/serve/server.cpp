@@ -131,15 +131,16 @@ std::optional<HttpResponse> Server::State::refuse(const HttpRequest& request) {
     return error(401, "api key: expected the server's, found none or another", "invalid_api_key");
   }
   if (!route || (route->path == kPagePath && !serving.options.has_page)) {
-    return error(404, fmt::format("path {}: expected one of docs/serving.md", quote(request.path)),
-                 "not_found");
+    return error(
+        404, fmt::format("path {}: expected one of docs/serving/README.md", quote(request.path)),
+        "not_found");
   }
   if (route->method != request.method && !(route->method == "GET" && request.method == "HEAD")) {
     HttpResponse response = error(405,
                                   fmt::format("method of {}: expected {}, found {}", route->path,
                                               route->method, quote(request.method)),
                                   "method_not_allowed");
-    response.headers.emplace_back("Allow", route->method);
+    response.headers.emplace_back("Allow", route->method == "GET" ? "GET, HEAD" : route->method);
     return response;
   }
   if (serving.draining && route->method == "POST") {
@@ -169,6 +170,8 @@ void Server::State::answer(const Route& route, const HttpRequest& request,
     route.answer(serving, request, exchange);
   } catch (const ApiError& error) {
     refuse_with(error);
+  } catch (const BusyError& error) {
+    refuse_with(ApiError(503, "", error.what(), "busy"));
   } catch (const std::bad_alloc&) {
     refuse_with(ApiError(503, "", "server: expected more memory", "out_of_memory"));
   } catch (const std::exception& error) {

@@ -22,7 +22,7 @@ struct ServeOptions {
   FaultNotes::Write note;             // of answers with status 500; may be empty
 };
 
-/// Models behind OpenAI's interface (docs/serving.md). Serves from its making on.
+/// Models behind OpenAI's interface (docs/serving/README.md). Serves from its making on.
 class Server {
  public:
   /// At least one model, each with a tokenizer or pictures. Throws Error if it cannot listen.

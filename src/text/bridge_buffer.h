@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "core/error.h"
 #include "text/bridge/bridge.h"
 
 namespace talon {
@@ -21,5 +22,15 @@ class BridgeBuffer {
  private:
   talon_buffer buffer_{nullptr, 0};
 };
+
+/// Throws `doing: problem`; BusyError, without the word, where the problem is of the moment
+/// (bridge.h).
+[[noreturn]] inline void fail_bridge(std::string_view doing, std::string_view problem) {
+  constexpr std::string_view kBusy = "busy: ";
+  if (problem.starts_with(kBusy)) {
+    throw BusyError(fmt::format("{}: {}", doing, problem.substr(kBusy.size())));
+  }
+  fail("{}: {}", doing, problem);
+}
 
 }  // namespace talon

@@ -38,7 +38,7 @@ ChatTemplate::ChatTemplate(std::string_view source, std::string start_text, std:
   std::string text = replace_ill_formed(source);
   BridgeBuffer error;
   talon_template* compiled = talon_template_compile(text.data(), text.size(), error.out());
-  if (compiled == nullptr) fail("compile chat template: {}", error.text());
+  if (compiled == nullptr) fail_bridge("compile chat template", error.text());
   impl_ = std::make_unique<Impl>(Impl{{compiled, &talon_template_free},
                                       std::move(text),
                                       std::move(start_text),
@@ -70,7 +70,7 @@ std::string ChatTemplate::render(std::span<const ChatMessage> messages,
   BridgeBuffer error;
   if (!talon_template_render(impl_->compiled.get(), json.data(), json.size(), text.out(),
                              error.out())) {
-    fail("render chat template: {}", error.text());
+    fail_bridge("render chat template", error.text());
   }
   std::string rendered(text.text());
   if (!options.continues_last) return rendered;

@@ -57,6 +57,8 @@ class Renderer {
     options.variables = input.variables;
     try {
       chat = marks.unmark(template_.render(input.messages, options));
+    } catch (const BusyError&) {
+      throw;
     } catch (const Error&) {
       return false;
     }

@@ -20,6 +20,10 @@ ChatTemplate chat_template_of(const Tokenizer& tokenizer);
 /// Compiles the template for chats with tools, where the files carry one.
 std::optional<ChatTemplate> tool_template_of(const Tokenizer& tokenizer);
 
+/// Most bytes of a text that is encoded whatever a context holds: that takes some hundred times its
+/// memory.
+inline constexpr std::size_t kMostTextBytes = std::size_t{16} << 20;
+
 /// A text is too long for the context, at any number of bytes a token.
 class PromptTooLong : public Error {
  public:

@@ -1,5 +1,6 @@
 #include "tree/cost_profile.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
@@ -48,6 +49,7 @@ CostProfile profile_of(const Json& json) {
   }
   profile.first_pass_ms = extra_ms_in(json, "first_pass_ms");
   profile.noise_ms = extra_ms_in(json, "noise_ms");
+  profile.first_noise_ms = extra_ms_in(json, "first_noise_ms");
   if (json.contains("waiting_row_ms")) profile.waiting_row_ms = extra_ms_in(json, "waiting_row_ms");
   return profile;
 }
@@ -56,7 +58,8 @@ Json json_of(const CostProfile& profile) {
   Json json = {{"checks", Json::array()},
                {"levels", Json::array()},
                {"first_pass_ms", profile.first_pass_ms},
-               {"noise_ms", profile.noise_ms}};
+               {"noise_ms", profile.noise_ms},
+               {"first_noise_ms", profile.first_noise_ms}};
   if (profile.waiting_row_ms) json["waiting_row_ms"] = *profile.waiting_row_ms;
   for (const auto& [rows, context, ms] : profile.checks) {
     json["checks"].push_back({{"rows", rows}, {"context", context}, {"ms", ms}});
@@ -68,6 +71,12 @@ Json json_of(const CostProfile& profile) {
 }
 
 }  // namespace
+
+void price_noise(CostProfile& profile, double one_level_ms, double all_levels_ms, int levels) {
+  expects(levels > 1, "drafts of different depth");
+  profile.noise_ms = std::max(0.0, (all_levels_ms - one_level_ms) / (levels - 1));
+  profile.first_noise_ms = std::max(0.0, one_level_ms - profile.noise_ms);
+}
 
 bool agrees_with_itself(const CostProfile& profile) {
   constexpr double kSurely = 1.5;

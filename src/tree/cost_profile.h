@@ -26,10 +26,15 @@ struct CostProfile {
                               // before it has put the head's weights out of the caches
   std::optional<double> waiting_row_ms = {};  // that each committed token more which the head has
                                               // not seen adds to the first pass
-  double noise_ms = 0;  // that a pass takes more when it makes the noise of its level
-  bool steady = true;   // measurements agreed when they were repeated: worth keeping
+  double noise_ms = 0;        // that a pass takes more when it makes the noise of its level
+  double first_noise_ms = 0;  // that the first one takes beyond that: a head which guesses all
+                              // places in one pass makes the noise of all of them there
+  bool steady = true;         // measurements agreed when they were repeated: worth keeping
   bool empty() const { return checks.empty(); }
 };
+
+/// Sets what noise adds to passes by what it adds to a draft of one level and to one of `levels`.
+void price_noise(CostProfile& profile, double one_level_ms, double all_levels_ms, int levels);
 
 /// Whether no check is much cheaper than one of fewer rows or nearer the beginning of a text: then
 /// something beside it was timed as well.

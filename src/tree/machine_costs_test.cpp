@@ -183,6 +183,33 @@ TEST(PassCosts, TheFirstPassOfADraftTakesWhatWasMeasuredOnTop) {
   EXPECT_NEAR(costs.pass_ms(10, machine), 7.6, 1e-9);
 }
 
+/// A head that guesses all places in one pass makes the noise of five there, whatever the levels.
+TEST(PassCosts, TheNoiseOfADraftIsOfEachLevelOrOfTheFirstPass) {
+  CostProfile levels = profile(), blocks = profile();
+  price_noise(levels, 0.5, 5 * 0.5, 5);
+  price_noise(blocks, 2.5, 2.5, 5);
+  const MachineCosts machine(64, levels);
+  const std::vector<int> one = {1}, two = {1, 10};
+  const auto noise = [&](const CostProfile& of, const std::vector<int>& passes) {
+    return PassCosts(64, of, true).draft_ms(passes, 1, machine) -
+           PassCosts(64, of).draft_ms(passes, 1, machine);
+  };
+  EXPECT_NEAR(noise(levels, one), 0.5, 1e-9);
+  EXPECT_NEAR(noise(levels, two), 1, 1e-9);
+  EXPECT_NEAR(noise(blocks, one), 2.5, 1e-9);
+  EXPECT_NEAR(noise(blocks, two), 2.5, 1e-9);
+}
+
+TEST(CostProfile, NoiseThatSeemsToTakeLessThanNothingTakesNothing) {
+  CostProfile disturbed;
+  price_noise(disturbed, -0.2, -0.1, 5);
+  EXPECT_GE(disturbed.noise_ms, 0);
+  EXPECT_EQ(disturbed.first_noise_ms, 0);
+  price_noise(disturbed, 0.3, 0.1, 5);
+  EXPECT_EQ(disturbed.noise_ms, 0);
+  EXPECT_EQ(disturbed.first_noise_ms, 0.3);
+}
+
 TEST(PassCosts, ATokenThatTheHeadHasNotSeenTakesWhatWasMeasuredOrARowOfALevel) {
   const MachineCosts machine(64, profile());
   EXPECT_NEAR(PassCosts(64, profile()).waiting_row_ms(machine), 0.2, 1e-9);
@@ -210,6 +237,8 @@ TEST(CostProfile, ComesBackFromItsFileForTheSameKeyOnly) {
   CostProfile written = profile();
   written.first_pass_ms = 0.25;
   written.waiting_row_ms = 0.125;
+  written.noise_ms = 0.375;
+  written.first_noise_ms = 0.625;
   write_cost_profile(file, "this machine", written);
   const auto read = read_cost_profile(file, "this machine");
   ASSERT_TRUE(read.has_value());
@@ -220,6 +249,8 @@ TEST(CostProfile, ComesBackFromItsFileForTheSameKeyOnly) {
   EXPECT_DOUBLE_EQ(read->levels[1].ms, 3.8);
   EXPECT_DOUBLE_EQ(read->first_pass_ms, 0.25);
   EXPECT_EQ(read->waiting_row_ms, 0.125);
+  EXPECT_EQ(read->noise_ms, 0.375);
+  EXPECT_EQ(read->first_noise_ms, 0.625);
   EXPECT_FALSE(read_cost_profile(file, "another machine").has_value());
 }
 
@@ -231,7 +262,9 @@ TEST(CostProfile, ADamagedFileIsAsGoodAsNone) {
         R"({"key":"k","checks":[{"rows":1,"context":1,"ms":-1}],"levels":[],"first_pass_ms":0})",
         R"({"key":"k","checks":[{"rows":"x","context":1,"ms":1}],"levels":[],"first_pass_ms":0})",
         R"({"key":"k","checks":[],"levels":[],"first_pass_ms":-1})",
-        R"({"key":"k","checks":[],"levels":[],"first_pass_ms":0,"noise_ms":0,"waiting_row_ms":-1})",
+        R"({"key":"k","checks":[],"levels":[],"first_pass_ms":0,"noise_ms":0})",
+        R"({"key":"k","checks":[],"levels":[],"first_pass_ms":0,"noise_ms":0,"first_noise_ms":0,
+            "waiting_row_ms":-1})",
         R"({"key":"k","checks":[],"levels":[]})"}) {
     const auto file = temporary("damaged.json");
     std::ofstream(file) << text;

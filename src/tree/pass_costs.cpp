@@ -11,7 +11,7 @@ constexpr double kSlow = 1.5;  // pace that may be of another time
 
 PassCosts::PassCosts(int max_rows, const CostProfile& profile, bool sampled)
     : pass_(max_rows, kPassRowShare),
-      first_pass_(profile.first_pass_ms),
+      first_pass_(profile.first_pass_ms + (sampled ? profile.first_noise_ms : 0)),
       waiting_row_(profile.waiting_row_ms) {
   const double noise_ms = sampled ? profile.noise_ms : 0;
   for (const auto& [rows, ms] : profile.levels) pass_.seed(rows, ms + noise_ms);

@@ -26,9 +26,9 @@ void RowBudget::begin_round() {
   settled_ = false;
 }
 
-void RowBudget::offer(std::span<const double> chances) {
+void RowBudget::offer(std::span<const double> chances, double margin) {
   expects(!settled_, "offers before the round is settled");
-  offers_.insert(offers_.end(), chances.begin(), chances.end());
+  for (const double chance : chances) offers_.push_back(chance / margin);
 }
 
 void RowBudget::settle(const std::function<double(int)>& extra_ms, double rate) {
@@ -44,9 +44,10 @@ void RowBudget::settle(const std::function<double(int)>& extra_ms, double rate) 
   ties_left_ = static_cast<int>(std::count(bought.begin(), bought.end(), price_));
 }
 
-bool RowBudget::buy(double chance) {
+bool RowBudget::buy(double chance, double margin) {
   expects(settled_, "a budget that is settled");
-  return chance > price_ || (chance == price_ && ties_left_-- > 0);
+  const double worth = chance / margin;
+  return worth > price_ || (worth == price_ && ties_left_-- > 0);
 }
 
 }  // namespace talon

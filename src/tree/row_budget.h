@@ -13,22 +13,24 @@ int best_count(std::span<const double> chances, const std::function<double(int)>
                double rate);
 
 /// One budget of rows for all sequences of a round: every sequence offers the chances of its nodes,
-/// and what is worth its time anywhere is bought at one price. One per engine.
+/// and what is worth its time anywhere is bought at one price. A node has to gain `margin` times
+/// what it costs, as its own sequence asks: its worth is its chance over that. One per engine.
 class RowBudget {
  public:
   void begin_round();
   /// Chances of nodes that one sequence could afford.
-  void offer(std::span<const double> chances);
+  void offer(std::span<const double> chances, double margin = 1);
   /// Fixes what is bought. Only the first call of a round counts.
   void settle(const std::function<double(int)>& extra_ms, double rate);
-  /// Whether the round buys a node of that chance. Asked once per offered node.
-  bool buy(double chance);
+  /// Whether the round buys a node of that chance, offered at that margin. Asked once per offered
+  /// node.
+  bool buy(double chance, double margin = 1);
 
  private:
-  std::vector<double> offers_;
+  std::vector<double> offers_;  // worths
   bool settled_ = false;
-  double price_ = 0;   // the least chance that is bought
-  int ties_left_ = 0;  // nodes of just that chance still to be bought
+  double price_ = 0;   // the least worth that is bought
+  int ties_left_ = 0;  // nodes of just that worth still to be bought
 };
 
 }  // namespace talon

@@ -144,5 +144,18 @@ TEST(RowBudget, ATreeThatIsSureOfItselfOutbidsOneThatIsNot) {
   EXPECT_FALSE(budget.buy(0.3));
 }
 
+TEST(RowBudget, EachNodeIsJudgedByItsOwnMarginWhicheverSequenceComesFirst) {
+  for (const bool careful_first : {false, true}) {
+    RowBudget budget;
+    const std::vector<double> careful = {0.9, 0.8}, usual = {0.7, 0.6};
+    budget.offer(careful_first ? careful : usual, careful_first ? 10 : 1);
+    budget.offer(careful_first ? usual : careful, careful_first ? 1 : 10);
+    budget.settle([](int nodes) { return nodes; }, 0.5);
+    EXPECT_FALSE(budget.buy(0.9, 10));
+    EXPECT_TRUE(budget.buy(0.7, 1));
+    EXPECT_TRUE(budget.buy(0.6, 1));
+  }
+}
+
 }  // namespace
 }  // namespace talon::row_budget_test

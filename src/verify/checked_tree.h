@@ -25,7 +25,7 @@ class CheckedTree {
   /// At temperature 1 and before cuts (Sampler::uncut). REQUIRES: target(node) is not empty.
   Law<double> uncut_target(NodeId node);
   /// Whether the token is banned, or as good as that by its bias. Of a request that has any, it
-  /// costs a law. REQUIRES: likewise.
+  /// costs a law. REQUIRES: target(node) is not empty.
   bool forbids(NodeId node, TokenId token);
   const Law<double>* drawn_from(NodeId node) const { return input_.tree->drawn_from(node); }
 

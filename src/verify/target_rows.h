@@ -13,12 +13,13 @@ namespace talon {
 class TargetRows {
  public:
   virtual ~TargetRows() = default;
-  /// Logits, valid until the next call of either.
+  /// Logits, valid until the next call of any of the three.
   virtual std::span<const float> logits(NodeId node) = 0;
   /// The token with the largest logit, the smallest id of equals. Throws Error unless that logit is
   /// finite.
   virtual TokenId argmax(NodeId node) = 0;
-  /// The winner of the race between all tokens. Throws Error likewise.
+  /// The winner of the race between all tokens. Throws Error unless the largest logit is
+  /// finite.
   virtual TokenId race(NodeId node, const RaceDraw& draw) = 0;
 };
 

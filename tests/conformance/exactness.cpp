@@ -308,11 +308,7 @@ class ExactnessCheck {
 }  // namespace
 
 std::vector<SamplerOptions> standard_samplers() {
-  return {{},
-          {.temperature = 0.3, .top_k = 30},
-          {.temperature = 0.7},
-          {.temperature = 1.5},
-          {.temperature = 1.2, .top_p = 0.95}};
+  return {{}, {.temperature = 0.3}, {.temperature = 0.7}, {.temperature = 1}, {.temperature = 1.5}};
 }
 
 std::vector<std::string> lossless_rules() {

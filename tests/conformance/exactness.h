@@ -41,7 +41,7 @@ struct ExactnessPlan {
   std::function<bool(const std::string& part)> is_done = {};  // parts that need not be run again
 };
 
-/// Temperatures 0, 0.7, 1.5, 0.3 with top-k and 1.2 with top-p.
+/// Temperatures 0, 0.3, 0.7, 1 and 1.5, nothing else.
 std::vector<SamplerOptions> standard_samplers();
 /// Rules that keep the distribution, and at temperature 0 so the tokens.
 std::vector<std::string> lossless_rules();

@@ -82,9 +82,11 @@ TEST(Exactness, Stories260kOnReferenceGivesTheTokensOfPlainDecoding) {
 
 TEST(Exactness, HoldsWithPenaltiesAndEveryCut) {
   ExactnessPlan plan = stories_plan(cpu_backend);
-  plan.samplers = {{.temperature = 0.9, .top_k = 40, .min_p = 0.02, .typical_p = 0.95},
-                   {.temperature = 0.8, .repetition_penalty = 1.3, .penalty_window = 24},
-                   {.repetition_penalty = 1.2}};
+  plan.samplers = {
+      {.temperature = 0.3, .top_k = 30},
+      {.temperature = 0.9, .top_k = 40, .min_p = 0.02, .typical_p = 0.95},
+      {.temperature = 1.2, .top_p = 0.95, .repetition_penalty = 1.3, .penalty_window = 24},
+      {.repetition_penalty = 1.2}};
   plan.hits = {0.9};
   plan.chunks = {7};
   plan.threads = {1};

@@ -154,5 +154,70 @@ TEST_P(SampledRules, AWrongLawOfTheDraftsIsNoticed) {
 INSTANTIATE_TEST_SUITE_P(All, SampledRules, testing::Values("token", "block", "traversal"),
                          [](const auto& of) { return std::string(of.param); });
 
+/// Notes the tokens that its drafter drafts.
+class NotingDrafter : public Drafter {
+ public:
+  struct Drafted {
+    int answered = 0;  // tokens of the answer before it
+    TokenId token = 0;
+  };
+  NotingDrafter(std::unique_ptr<Drafter> drafter, int prompt_length, std::vector<Drafted>& notes)
+      : drafter_(std::move(drafter)), prompt_length_(prompt_length), notes_(notes) {}
+  DrafterTraits traits() const override { return drafter_->traits(); }
+  std::unique_ptr<DraftState> start() override { return drafter_->start(); }
+  void observe(DraftState& state, const CommittedTokens& committed) override {
+    drafter_->observe(state, committed);
+  }
+  void propose(std::span<DraftJob> jobs) override {
+    drafter_->propose(jobs);
+    for (const DraftJob& job : jobs) {
+      for (NodeId node = 1; node < job.tree->size(); ++node) {
+        const int place = job.position + job.tree->depth(node);
+        notes_.push_back({place - prompt_length_, (*job.tree)[node].token});
+      }
+    }
+  }
+
+ private:
+  std::unique_ptr<Drafter> drafter_;
+  int prompt_length_;
+  std::vector<Drafted>& notes_;
+};
+
+/// Else the end of an answer would never be drafted. Answers begin with the one token that is not
+/// banned early.
+TEST(DrawnDrafts, HaveTokensThatAreBannedEarlyOnceTheAnswerIsLongEnough) {
+  constexpr TokenId kOnly = 5;
+  constexpr int kLeast = 3;
+  Request request;
+  request.prompt = {1, 403, 407, 261, 378, 432};
+  request.max_new = 12;
+  request.sampler = {.temperature = 1};
+  request.sampler.least_answer = kLeast;
+  for (TokenId token = 0; token < model().vocabulary(); ++token)
+    if (token != kOnly) request.sampler.banned_early.push_back(token);
+  const std::string head = TALON_TEST_DATA "/golden/stories260k/eagle1_head";
+  for (const std::string& text :
+       std::vector<std::string>{"draft:model=self,weights=f32,levels=4,draw=on",
+                                "eagle:topk=1,levels=4,draw=on,head=" + head}) {
+    std::vector<NotingDrafter::Drafted> drafted;
+    TestOptions options;
+    options.policy = "fixed";
+    auto drafter = std::make_unique<NotingDrafter>(
+        of_model(text), static_cast<int>(request.prompt.size()), drafted);
+    TestEngine engine(model(), std::move(drafter), options, 64, make_verifier("token"));
+    for (request.seed = 1; request.seed <= 8; ++request.seed) engine.run(request);
+    int others_at_once = 0;
+    for (const auto& [answered, token] : drafted) {
+      if (answered < kLeast) {
+        EXPECT_EQ(token, kOnly) << text;
+      } else if (answered == kLeast && token != kOnly) {
+        ++others_at_once;
+      }
+    }
+    EXPECT_GT(others_at_once, 0) << text;
+  }
+}
+
 }  // namespace
 }  // namespace talon::test::sampled_rules_test

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <deque>
 #include <fstream>
 #include <map>
 
@@ -10,6 +11,7 @@
 #include "convert/convert_model.h"
 #include "core/error.h"
 #include "io/formats/write_gguf.h"
+#include "io/formats/write_safetensors.h"
 #include "io/quant/quantize.h"
 #include "io/test_files.h"
 #include "maker_data.h"
@@ -237,6 +239,53 @@ TEST(ConvertModel, KeepsTheTypesOfQuantisedFoldersThatGgufHas) {
     EXPECT_EQ(open_checkpoint(file).require("blk.1.attn_q.weight").type, type) << name;
     expect_same_bytes(recording.folder, file, recording.ids);
   }
+}
+
+/// A mixture with each matrix of an expert in codes of a byte and one scale: those of one expert
+/// lie from -7 to 7, those of the others further apart.
+fs::path with_experts_in_bytes(const fs::path& model, const std::string& name) {
+  const fs::path folder = place(name);
+  fs::create_directories(folder);
+  const Checkpoint from = open_checkpoint(model);
+  const float scale = 1.0F / 32;
+  std::deque<std::vector<std::byte>> made;
+  std::vector<TensorToWrite> tensors;
+  for (const StoredTensor& tensor : from.tensors) {
+    if (tensor.name.find(".experts.") == std::string::npos) {
+      tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
+      continue;
+    }
+    const bool narrow = tensor.name.find("layers.1.mlp.experts.2.") != std::string::npos;
+    const std::int64_t most = narrow ? 7 : 100, count = tensor.shape[0] * tensor.shape[1];
+    auto& codes = made.emplace_back();
+    for (std::int64_t i = 0; i < count; ++i) {
+      codes.push_back(static_cast<std::byte>(i * 37 % (2 * most + 1) - most + 128));
+    }
+    const std::vector<std::int64_t> words = {tensor.shape[0], tensor.shape[1] / 4};
+    tensors.push_back({tensor.name + "_packed", StorageType::i32, words, codes});
+    tensors.push_back(
+        {tensor.name + "_scale", StorageType::f32, {1}, std::as_bytes(std::span(&scale, 1))});
+  }
+  write_safetensors(folder / "model.safetensors", tensors);
+  const Json weights = {{"num_bits", 8}, {"strategy", "tensor"}};
+  Json config = Json::parse(std::ifstream(model / "config.json"));
+  config["quantization_config"] = {{"quant_method", "compressed-tensors"},
+                                   {"format", "pack-quantized"},
+                                   {"config_groups", {{"all", {{"weights", weights}}}}}};
+  std::ofstream(folder / "config.json") << config;
+  return folder;
+}
+
+TEST(ConvertModel, ExpertsOfUnlikeTypesGetTheSmallestThatHoldsAllOfThem) {
+  const MakerRecording qwen3 = unpack_maker("qwen3_moe");
+  const fs::path folder = with_experts_in_bytes(qwen3.folder, "bytes");
+  const fs::path file = convert(folder, "bytes");
+  const Checkpoint converted = open_checkpoint(file);
+  for (const char* part : {"gate", "up", "down"}) {
+    const std::string name = fmt::format("blk.1.ffn_{}_exps.weight", part);
+    EXPECT_EQ(converted.require(name).type, StorageType::q8_0) << name;
+  }
+  EXPECT_TRUE(run(folder, reference, kIds) == run(file, reference, kIds));
 }
 
 TEST(ConvertModel, SaysRotaryScalingsAndWindowsOfLlamaLikeFolders) {

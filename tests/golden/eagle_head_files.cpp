@@ -71,9 +71,12 @@ std::vector<float> HeadFiles::values(const std::string& name) const {
   return values;
 }
 
+Checkpoint golden_target() {
+  return open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/target");
+}
+
 std::vector<float> target_embedding() {
-  const Checkpoint target =
-      open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/target");
+  const Checkpoint target = golden_target();
   const StoredTensor& table = target.require("model.embed_tokens.weight");
   std::vector<float> values(table.bytes.size() / sizeof(float));
   std::memcpy(values.data(), table.bytes.data(), table.bytes.size());

@@ -32,6 +32,8 @@ struct HeadFiles {
   std::vector<float> values(const std::string& name) const;
 };
 
+/// The heads' target.
+Checkpoint golden_target();
 /// The embedding of the heads' target, [512, 64], which is its output matrix, too.
 std::vector<float> target_embedding();
 

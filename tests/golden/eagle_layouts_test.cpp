@@ -137,25 +137,6 @@ const Layout kLayouts[] = {
     {"NamedTaps", "eagle3_head", "eagle3", "official", named_taps},
 };
 
-std::vector<TokenId> lily() {
-  return {1, 403, 407, 261, 378, 432, 383, 286, 261, 376, 298, 315, 421, 395, 317, 426};
-}
-
-std::vector<EagleRound> drafts_of(const std::string& drafter, const std::string& head) {
-  const auto made =
-      eagle_target().make_drafter(drafter + ":topk=4,levels=4,nodes=12,weights=f32", head);
-  return run_eagle(eagle_target(), *made, lily(), 6);
-}
-
-void expect_same_drafts(const std::vector<EagleRound>& a, const std::vector<EagleRound>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (std::size_t round = 0; round < a.size(); ++round) {
-    EXPECT_EQ(a[round].tree.tokens(), b[round].tree.tokens());
-    EXPECT_EQ(a[round].tree.parents(), b[round].tree.parents());
-    EXPECT_EQ(a[round].tree.log_ps(), b[round].tree.log_ps());
-  }
-}
-
 class HeadLayouts : public testing::TestWithParam<Layout> {};
 
 TEST_P(HeadLayouts, AConvertedCopyGivesIdenticalDrafts) {
@@ -186,10 +167,6 @@ TEST(HeadFormats, TheTorchFileGivesTheDraftsOfTheSafetensorsFile) {
     std::filesystem::copy_file(golden / "pytorch_model.bin", folder.path() / "pytorch_model.bin");
     expect_same_drafts(drafts_of(drafter, head), drafts_of(drafter, folder.path().string()));
   }
-}
-
-Checkpoint golden_target() {
-  return open_checkpoint(std::string(TALON_TEST_DATA) + "/golden/stories260k/target");
 }
 
 class GgufHeads : public testing::TestWithParam<std::pair<const char*, const char*>> {
@@ -293,84 +270,6 @@ TEST(GgufHead, WithAFactorOfAMatrixIsRefusedByItsName) {
   head.tensors.push_back(std::move(factor));
   const std::string message = test::message_of([&] { describe_head(head); });
   EXPECT_NE(message.find("found \"blk.0.attn_q.scale\" besides"), std::string::npos) << message;
-}
-
-/// A head with the target's rows of its tokens, as Talon trains them.
-HeadFiles head_with_rows_of_the_target() {
-  HeadFiles files = HeadFiles::read("eagle3_head");
-  const std::string& differences = files.tensors.at("d2t").bytes;
-  const auto table = target_embedding();
-  std::vector<float> rows;
-  for (std::int64_t i = 0; i < 160; ++i) {
-    std::int64_t token = 0;
-    std::memcpy(&token, differences.data() + static_cast<std::size_t>(i) * 8, 8);
-    const auto row = table.begin() + (token + i) * 64;
-    rows.insert(rows.end(), row, row + 64);
-  }
-  files.add("lm_head.weight", {160, 64}, rows);
-  return files;
-}
-
-TEST(GgufHead, TakesOutputRowsThatAreTheTargetsFromThere) {
-  const test::TemporaryFolder folder, other;
-  head_with_rows_of_the_target().write(folder);
-  const auto whole = other.path() / "whole.gguf", shared = other.path() / "shared.gguf",
-             again = other.path() / "again.gguf";
-  const Checkpoint head = open_checkpoint(folder.path()), target = golden_target();
-  write_gguf_head(head, target, HeadStorage::f32, whole);
-  write_gguf_head(head, target, HeadStorage::f32, shared, HeadOutput::of_target);
-  const std::size_t rows = 160 * 64 * sizeof(float);
-  EXPECT_LT(std::filesystem::file_size(shared) + rows * 9 / 10, std::filesystem::file_size(whole));
-  expect_same_drafts(drafts_of("eagle3", whole.string()), drafts_of("eagle3", shared.string()));
-  EXPECT_NE(describe_head(open_checkpoint(shared)).at("parts").dump().find("rows of the target"),
-            std::string::npos);
-  write_gguf_head(open_checkpoint(shared), target, HeadStorage::f32, again);
-  EXPECT_EQ(std::filesystem::file_size(again), std::filesystem::file_size(shared));
-}
-
-TEST(GgufHead, OutputRowsThatAreNotTheTargetsAreNotLeftOut) {
-  const test::TemporaryFolder folder;
-  const auto golden = std::filesystem::path(TALON_TEST_DATA) / "golden/stories260k";
-  const auto file = folder.path() / "head.gguf";
-  for (const auto& [head, message] :
-       {std::pair{"eagle3_head", "expected the target's rows, found another for token "},
-        std::pair{"eagle3_head_fullvocab", "expected a row for each token of a reduced vocab"}}) {
-    const std::string found = test::message_of([&] {
-      write_gguf_head(open_checkpoint(golden / head), golden_target(), HeadStorage::q8_0, file,
-                      HeadOutput::of_target);
-    });
-    EXPECT_NE(found.find(message), std::string::npos) << found;
-    EXPECT_FALSE(std::filesystem::exists(file));
-  }
-}
-
-TEST(GgufHead, OutputRowsAreNotComparedWithATargetThatLacksThem) {
-  const test::TemporaryFolder folder, other;
-  head_with_rows_of_the_target().write(folder);
-  const Checkpoint head = open_checkpoint(folder.path());
-  const auto file = other.path() / "head.gguf";
-  const auto refusal = [&](StorageType type, const std::vector<std::int64_t>& shape) {
-    Checkpoint target = golden_target();
-    const auto table =
-        std::ranges::find(target.tensors, "model.embed_tokens.weight", &StoredTensor::name);
-    std::size_t bytes = block_shape(type).bytes;
-    for (const std::int64_t size : shape) bytes *= static_cast<std::size_t>(size);
-    table->type = type;
-    table->shape = shape;
-    table->bytes = table->bytes.first(bytes);
-    return test::message_of(
-        [&] { write_gguf_head(head, target, HeadStorage::f32, file, HeadOutput::of_target); });
-  };
-  const std::vector<std::int64_t> shapes[] = {{}, {0, 64}, {100, 64}, {512, 32}, {512}};
-  for (const auto& shape : shapes) {
-    const std::string found = refusal(StorageType::f32, shape);
-    EXPECT_NE(found.find("\"model.embed_tokens.weight\": expected [512, 64], found ["),
-              std::string::npos)
-        << found;
-  }
-  const std::string integers = refusal(StorageType::i16, {512, 64});
-  EXPECT_NE(integers.find("expected floating-point numbers"), std::string::npos) << integers;
-  EXPECT_FALSE(std::filesystem::exists(file));
 }
 
 TEST(GgufHead, ThatIsStoppedLeavesNothingBehind) {

@@ -17,6 +17,10 @@ constexpr std::size_t kCacheBytes = std::size_t{16} << 20;
 
 std::string golden_folder() { return std::string(TALON_TEST_DATA) + "/golden/stories260k/"; }
 
+std::vector<TokenId> lily() {
+  return {1, 403, 407, 261, 378, 432, 383, 286, 261, 376, 298, 315, 421, 395, 317, 426};
+}
+
 /// One sequence under greedy decoding.
 class Decoding {
  public:
@@ -176,6 +180,21 @@ std::vector<TokenId> emitted(std::span<const EagleRound> rounds) {
     for (const NodeId node : round.path) tokens.push_back(round.tree[node].token);
   }
   return tokens;
+}
+
+std::vector<EagleRound> drafts_of(const std::string& drafter, const std::string& head) {
+  const auto made =
+      eagle_target().make_drafter(drafter + ":topk=4,levels=4,nodes=12,weights=f32", head);
+  return run_eagle(eagle_target(), *made, lily(), 6);
+}
+
+void expect_same_drafts(const std::vector<EagleRound>& a, const std::vector<EagleRound>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t round = 0; round < a.size(); ++round) {
+    EXPECT_EQ(a[round].tree.tokens(), b[round].tree.tokens());
+    EXPECT_EQ(a[round].tree.parents(), b[round].tree.parents());
+    EXPECT_EQ(a[round].tree.log_ps(), b[round].tree.log_ps());
+  }
 }
 
 }  // namespace talon

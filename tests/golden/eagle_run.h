@@ -39,6 +39,10 @@ std::vector<EagleRound> run_eagle(EagleTarget& target, Drafter& drafter,
                                   std::span<const TokenId> prompt, int rounds,
                                   std::optional<TokenId> first_root = {});
 
+/// Some rounds of a story with that drafter, of few nodes, and a head in float32.
+std::vector<EagleRound> drafts_of(const std::string& drafter, const std::string& head);
+void expect_same_drafts(const std::vector<EagleRound>& a, const std::vector<EagleRound>& b);
+
 /// A text with the target's features of each position.
 struct FeaturedText {
   std::vector<TokenId> tokens;

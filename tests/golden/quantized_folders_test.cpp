@@ -4,12 +4,16 @@
 #include <deque>
 #include <fstream>
 
+#include "backend/cpu/cpu.h"
 #include "backend/reference/reference.h"
+#include "backend/weight_layout.h"
 #include "core/error.h"
 #include "io/formats/write_safetensors.h"
 #include "io/json.h"
 #include "maker_data.h"
+#include "model/load/needed_memory.h"
 #include "model/load/quantized_tensors.h"
+#include "model/load/weigh_model.h"
 #include "model_run.h"
 
 namespace talon::quantized_folders_test {
@@ -68,6 +72,31 @@ TEST_P(QuantizedFolder, GivesTheLogitsOfTheWeightsThatItStandsFor) {
     }
   });
   EXPECT_LE(largest, 3e-4);
+}
+
+std::size_t bytes_of_matrices(const KeptTensors& kept, const Checkpoint& folder) {
+  std::size_t bytes = 0;
+  for (const auto& [name, tensor] : kept) {
+    if (folder.require(name).shape.size() >= 2) bytes += tensor.bytes;
+  }
+  return bytes;
+}
+
+TEST_P(QuantizedFolder, NeedsTheMemoryThatItIsWeighedWith) {
+  const Checkpoint folder = open_checkpoint(recording_.folder);
+  const auto backend = [] { return make_cpu_backend({.threads = 1, .pin = false}); };
+  for (const WeightLayout layout : kWeightLayouts) {
+    LoadOptions options;
+    options.layout = layout;
+    const auto loading = backend();
+    const Model model = load_model(folder, *loading, options);
+    const std::size_t loaded = model.weight_bytes + model.embedding->bytes;
+    EXPECT_EQ(bytes_of_matrices(weigh_model(folder, backend(), options), folder), loaded)
+        << name_of(layout);
+    const std::size_t least = least_weight_bytes(folder, model.config, layout);
+    EXPECT_LE(least, loaded) << name_of(layout);
+    EXPECT_GT(2 * least, loaded) << name_of(layout);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Stored, QuantizedFolder, testing::ValuesIn(kFolders),
@@ -176,6 +205,43 @@ TEST(QuantizedExperts, LieOneByOneWhereTheFamilyHasStacks) {
   }
   EXPECT_FALSE(logits[0].empty());
   EXPECT_EQ(logits[0], logits[1]);
+}
+
+bool is_stack(const StoredTensor& tensor) {
+  return tensor.shape.size() >= 3 && tensor.name.find("exp") != std::string::npos;
+}
+
+std::size_t bytes_of_experts(const Model& model) {
+  std::size_t bytes = 0;
+  for (const LayerWeights& layer : model.layers) {
+    for (const auto& matrix : layer.experts.matrices) bytes += matrix->bytes;
+  }
+  return bytes;
+}
+
+TEST(StacksOfExperts, TakeTheMemoryOfTheirMatrices) {
+  const MakerRecording qwen3 = unpack_maker("qwen3_moe");
+  for (const fs::path& path : {unpack_maker("gpt_oss").folder, unpack_maker("gemma4_moe").folder,
+                               unpack_maker("gpt_oss").gguf, qwen3.gguf}) {
+    Checkpoint checkpoint = open_checkpoint(path);
+    const auto backend = [] { return make_cpu_backend({.threads = 1, .pin = false}); };
+    const auto loading = backend();
+    const Model model = load_model(checkpoint, *loading);
+    const std::size_t loaded = bytes_of_experts(model);
+    std::size_t weighed = 0;
+    for (const auto& [name, tensor] : weigh_model(checkpoint, backend())) {
+      if (is_stack(checkpoint.require(name))) weighed += tensor.bytes;
+    }
+    EXPECT_EQ(weighed, loaded) << path;
+    const auto least = [&] {
+      return least_weight_bytes(checkpoint, model.config, WeightLayout::as_stored);
+    };
+    const std::size_t all = least();
+    std::erase_if(checkpoint.tensors, is_stack);
+    checkpoint.by_name.clear();
+    EXPECT_LE(all - least(), loaded) << path;
+    EXPECT_GT(4 * (all - least()), loaded) << path;
+  }
 }
 
 std::string try_model(const fs::path& folder) {

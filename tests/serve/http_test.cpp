@@ -54,7 +54,7 @@ TEST(Http, AConnectionOfHttp10IsKeptForThoseWhoAsk) {
 TEST(Http, RequestsThatComeTogetherAreAnsweredInTurn) {
   Client client(server().port());
   client.send(post_text(kCompletion, kShort) + post_text("/tokenize", R"({"content": "a"})") +
-              "GET /health HTTP/1.1\r\n\r\n");
+              "GET /health HTTP/1.1\r\nHost: talon\r\n\r\n");
   EXPECT_EQ(client.read().json()["object"], "text_completion");
   EXPECT_TRUE(client.read().json().contains("tokens"));
   EXPECT_EQ(client.read().json()["status"], "ok");
@@ -62,7 +62,8 @@ TEST(Http, RequestsThatComeTogetherAreAnsweredInTurn) {
 
 TEST(Http, ABodyMayComeInChunksAndLate) {
   Client client(server().port());
-  client.send("POST " + kCompletion + " HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
+  client.send("POST " + kCompletion +
+              " HTTP/1.1\r\nHost: talon\r\nTransfer-Encoding: chunked\r\n\r\n");
   client.send("10\r\n" + kShort.substr(0, 16) + "\r\n");
   client.send(fmt::format("{:x}\r\n{}\r\n0\r\n\r\n", kShort.size() - 16, kShort.substr(16)));
   EXPECT_EQ(client.read().status, 200);
@@ -71,8 +72,9 @@ TEST(Http, ABodyMayComeInChunksAndLate) {
 TEST(Http, AClientThatAsksWhetherToSendItsBodyIsTold) {
   for (const char* expects : {"100-continue", "100-Continue"}) {
     Client client(server().port());
-    client.send(fmt::format("POST {} HTTP/1.1\r\nExpect: {}\r\nContent-Length: {}\r\n\r\n",
-                            kCompletion, expects, kShort.size()));
+    client.send(
+        fmt::format("POST {} HTTP/1.1\r\nHost: talon\r\nExpect: {}\r\nContent-Length: {}\r\n\r\n",
+                    kCompletion, expects, kShort.size()));
     EXPECT_TRUE(client.read_until("100 Continue\r\n\r\n"));
     client.send(kShort);
     EXPECT_TRUE(client.read_until("text_completion"));
@@ -86,15 +88,15 @@ TEST(Http, PathsAndMethodsThatDoNotExistAreRefused) {
   EXPECT_EQ(reply.status, 405);
   EXPECT_EQ(reply.headers.at("allow"), "POST");
   EXPECT_EQ(server().get("/health?verbose=1").status, 200);
-  EXPECT_EQ(raw("HEAD /health HTTP/1.1\r\nConnection: close\r\n\r\n").status, 200);
+  EXPECT_EQ(raw("HEAD /health HTTP/1.1\r\nHost: talon\r\nConnection: close\r\n\r\n").status, 200);
 }
 
 TEST(Http, AnAnswerToHeadEndsWithItsHeaders) {
   Client client(server().port());
   for (int i = 0; i < 2; ++i) {
-    client.send("HEAD /health HTTP/1.1\r\n\r\n");
+    client.send("HEAD /health HTTP/1.1\r\nHost: talon\r\n\r\n");
     EXPECT_EQ(client.read(/*has_body=*/false).headers["content-length"], "15");
-    client.send("GET /ready HTTP/1.1\r\n\r\n");  // whose answer comes next
+    client.send("GET /ready HTTP/1.1\r\nHost: talon\r\n\r\n");  // whose answer comes next
     EXPECT_EQ(client.read().json()["status"], "ready");
   }
 }
@@ -102,14 +104,14 @@ TEST(Http, AnAnswerToHeadEndsWithItsHeaders) {
 TEST(Http, LineEndsBehindABodyAreNoRequest) {
   Client client(server().port());
   const std::string body = R"({"prompt": "Once", "max_tokens": 1})";
-  const std::string head =
-      fmt::format("POST {} HTTP/1.1\r\nContent-Length: {}\r\n\r\n", kCompletion, body.size());
+  const std::string head = fmt::format(
+      "POST {} HTTP/1.1\r\nHost: talon\r\nContent-Length: {}\r\n\r\n", kCompletion, body.size());
   client.send(head + body + "\r\n" + head + body + "\r\n\n");
   for (int i = 0; i < 2; ++i) EXPECT_EQ(client.read().status, 200);
   client.send("\r\n");  // late
   EXPECT_FALSE(client.is_closed_within(0.1));
   EXPECT_EQ(client.get("/health").status, 200);
-  EXPECT_EQ(raw("\r\n\nGET /health HTTP/1.1\r\n\r\n").status, 200);
+  EXPECT_EQ(raw("\r\n\nGET /health HTTP/1.1\r\nHost: talon\r\n\r\n").status, 200);
 }
 
 TEST(Http, TargetsMayNameTheHostAndEscapeNamesOfModels) {
@@ -122,7 +124,7 @@ TEST(Http, TargetsMayNameTheHostAndEscapeNamesOfModels) {
 }
 
 TEST(Http, BodiesInAnotherFormAreRefusedByTheirHeader) {
-  const std::string post = "POST " + kCompletion + " HTTP/1.1\r\n";
+  const std::string post = "POST " + kCompletion + " HTTP/1.1\r\nHost: talon\r\n";
   const Reply transfer = raw(post + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n");
   EXPECT_EQ(transfer.status, 501);
   EXPECT_TRUE(message_of(transfer).starts_with("Transfer-Encoding: expected chunked"));
@@ -135,20 +137,25 @@ TEST(Http, WhatIsNoRequestIsRefused) {
   EXPECT_EQ(raw("hello\r\n\r\n").status, 400);
   EXPECT_EQ(raw("GET /health HTTP/3.7\r\n\r\n").status, 400);
   EXPECT_EQ(raw("GET /health HTTP/1.1\r\nno colon\r\n\r\n").status, 400);
-  EXPECT_EQ(raw("POST /v1/completions HTTP/1.1\r\nContent-Length: -5\r\n\r\n").status, 400);
   EXPECT_EQ(
-      raw("POST /v1/completions HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n").status,
+      raw("POST /v1/completions HTTP/1.1\r\nHost: talon\r\nContent-Length: -5\r\n\r\n").status,
       400);
+  EXPECT_EQ(raw("POST /v1/completions HTTP/1.1\r\nHost: talon\r\nContent-Length: "
+                "5\r\nContent-Length: 6\r\n\r\n")
+                .status,
+            400);
 }
 
 TEST(Http, HeadersAndBodiesHaveTheirBounds) {
   const std::string header = "X-Long: " + std::string(20 << 10, 'x') + "\r\n";
   EXPECT_EQ(server().get("/health", header).status, 431);
   Client announced(server().port());
-  announced.send("POST " + kCompletion + " HTTP/1.1\r\nContent-Length: 100000000\r\n\r\n");
+  announced.send("POST " + kCompletion +
+                 " HTTP/1.1\r\nHost: talon\r\nContent-Length: 100000000\r\n\r\n");
   EXPECT_EQ(announced.read().status, 413);
   Client chunked(server().port());
-  chunked.send("POST " + kCompletion + " HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
+  chunked.send("POST " + kCompletion +
+               " HTTP/1.1\r\nHost: talon\r\nTransfer-Encoding: chunked\r\n\r\n");
   const std::string piece = "10000\r\n" + std::string(0x10000, 'x') + "\r\n";
   for (int i = 0; i < 80; ++i) chunked.send(piece);
   const Reply reply = chunked.read();
@@ -157,9 +164,9 @@ TEST(Http, HeadersAndBodiesHaveTheirBounds) {
 }
 
 TEST(Http, HalfARequestIsForgotten) {
-  for (const char* half :
-       {"GET /hea", "POST /v1/completions HTTP/1.1\r\nContent-Le",
-        "POST /v1/completions HTTP/1.1\r\nContent-Length: 100\r\n\r\n{\"prompt\": \"To"}) {
+  for (const char* half : {"GET /hea", "POST /v1/completions HTTP/1.1\r\nHost: talon\r\nContent-Le",
+                           "POST /v1/completions HTTP/1.1\r\nHost: talon\r\nContent-Length: "
+                           "100\r\n\r\n{\"prompt\": \"To"}) {
     Client client(server().port());
     client.send(half);
     client.close();
@@ -201,8 +208,8 @@ TEST(Http, SlowClientsAreNotWaitedForLong) {
   options.http.limits.idle_s = 0.3;
   TestServer impatient(options);
   Client header(hasty.port()), body(hasty.port()), idle(impatient.port());
-  header.send("GET /health HTTP/1.1\r\nX-Slow: ");
-  body.send("POST " + kCompletion + " HTTP/1.1\r\nContent-Length: 10\r\n\r\n");
+  header.send("GET /health HTTP/1.1\r\nHost: talon\r\nX-Slow: ");
+  body.send("POST " + kCompletion + " HTTP/1.1\r\nHost: talon\r\nContent-Length: 10\r\n\r\n");
   // A byte now and then does not buy time.
   for (int i = 0; i < 5; ++i) {
     EXPECT_FALSE(header.is_closed_within(0.02));
@@ -245,7 +252,8 @@ TEST(Http, PagesOfOthersMayCallOnlyWhereTheyAreAllowedTo) {
             "X-Request-Id, Request-Id, Retry-After");
   EXPECT_EQ(open.get("/health", "Origin: http://evil.example\r\n").status, 403);
   Client client(open.port());
-  client.send("OPTIONS /v1/completions HTTP/1.1\r\nOrigin: http://page.example\r\n\r\n");
+  client.send(
+      "OPTIONS /v1/completions HTTP/1.1\r\nHost: talon\r\nOrigin: http://page.example\r\n\r\n");
   EXPECT_EQ(client.read().status, 204);
 }
 
@@ -274,7 +282,7 @@ TEST(Http, WhatTheServerItselfRefusesHasTheFormOfThePath) {
   TestServer hasty(options);
   const auto type = [&](const std::string& headers) {
     Client client(hasty.port());
-    client.send("POST /v1/messages HTTP/1.1\r\n" + headers + "\r\n");
+    client.send("POST /v1/messages HTTP/1.1\r\nHost: talon\r\n" + headers + "\r\n");
     const Json body = client.read().json();
     EXPECT_EQ(body.value("type", ""), "error") << body;
     return body["error"].value("type", "");

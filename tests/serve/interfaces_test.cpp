@@ -253,6 +253,38 @@ TEST(Messages, StreamAsBlocksWhosePiecesJoin) {
   EXPECT_EQ(events.back().first, "message_stop");
 }
 
+/// As coding agents offer them: tools that Anthropic's server has.
+TEST(Messages, LeaveOutToolsThatAreNoFunctions) {
+  const Json web = {{"type", "web_search_20250305"}, {"name", "web_search"}, {"max_uses", 5}},
+             shell = {{"type", "custom"},
+                      {"name", "shell"},
+                      {"input_schema",
+                       {{"properties", {{"a", {{"const", 1}}}}}, {"additionalProperties", false}}}};
+  Json body = kMessage;
+  const Json plain = server().post("/v1/messages", body).json();
+  body["tools"] = {web};
+  const Json alone = server().post("/v1/messages", body).json();
+  EXPECT_EQ(alone["content"], plain["content"]) << alone;
+  EXPECT_EQ(alone["usage"]["output_tokens"], plain["usage"]["output_tokens"]) << alone;
+  const auto refused = [&] {
+    const Reply reply = server().post("/v1/messages", body);
+    EXPECT_EQ(reply.status, 400) << reply.body;
+    const std::string message = reply.json()["error"]["message"];
+    return message.substr(0, message.find(':'));
+  };
+  const Json named = {{"type", "tool"}, {"name", "web_search"}};
+  body["tool_choice"] = {{"type", "any"}};
+  EXPECT_EQ(refused(), "tool_choice");
+  body["tool_choice"] = named;
+  EXPECT_EQ(refused(), "tool_choice");
+  body["tools"] = {web, shell};
+  EXPECT_EQ(refused(), "tool_choice.name");
+  body["tool_choice"] = {{"type", "tool"}, {"name", "shell"}};
+  body["max_tokens"] = 200;
+  const Json called = server().post("/v1/messages", body).json();
+  EXPECT_EQ(called["content"][0]["name"], "shell") << called;
+}
+
 TEST(Messages, AreCountedAsTheyAreFed) {
   Json body = {{"system", "Be kind."}, {"messages", kMessage["messages"]}};
   const Json counted = server().post("/v1/messages/count_tokens", body).json();

@@ -8,6 +8,9 @@
 #include <fstream>
 #include <thread>
 
+#include "draft/head/gguf_head.h"
+#include "draft/head/head_tensors.h"
+#include "io/checkpoint.h"
 #include "test_server.h"
 #include "train/data/dataset.h"
 
@@ -35,7 +38,7 @@ class LearnFolder {
     return options;
   }
   /// And by a program that does what `script` says; $out is where a trainer writes, $start the head
-  /// that it starts from.
+  /// that it starts from, $all all that it is told.
   TestServer::Options options(const std::string& script) const {
     TestServer::Options with = options();
     with.learn->trainer = path_ + "/trainer";
@@ -43,7 +46,8 @@ class LearnFolder {
     with.learn->rest = std::chrono::milliseconds(1);
     with.learn->share = 1;
     std::ofstream(with.learn->trainer)
-        << "#!/bin/sh\nwhile [ $# -gt 0 ]; do case $1 in -o) out=$2;; --start) start=$2;; esac; "
+        << "#!/bin/sh\nall=$*\n"
+           "while [ $# -gt 0 ]; do case $1 in -o) out=$2;; --start) start=$2;; esac; "
            "shift; done\n"
         << script << "\n";
     std::filesystem::permissions(with.learn->trainer, std::filesystem::perms::owner_all);
@@ -190,6 +194,39 @@ TEST(Learn, TheTrainerIsToldOfAHeadByItsOneName) {
   std::string start;
   std::getline(std::ifstream(folder.path() / "learn/start"), start);
   EXPECT_EQ(start, std::filesystem::canonical(kHead));
+}
+
+/// So that those whom it serves pay no more for its drafts than before.
+TEST(Learn, AHeadInFourBitsLearnsInTheirRoundingAndIsStoredInThem) {
+  const LearnFolder folder;
+  const std::filesystem::path first = folder.path() / "first.gguf";
+  write_gguf_head(open_checkpoint(folder.bad_head()),
+                  open_checkpoint(TALON_TEST_DATA "/golden/stories260k/target"), HeadStorage::q4_1,
+                  first);
+  auto options = folder.options("echo $all > $out/../told; cp -r " + kHead + " $out/head");
+  options.drafter = "eagle3:head=" + first.string();
+  const TestServer server(options);
+  const double before = accepted_share(server);
+  const Json said = learn_a_round(server);
+  EXPECT_EQ(said["swaps"], 1) << said;
+  std::string told;
+  std::getline(std::ifstream(folder.path() / "learn/told"), told);
+  EXPECT_NE(told.find(" --weights int4 "), std::string::npos) << told;
+  const Checkpoint learned = open_checkpoint(folder.path() / "learn/heads/0001");
+  const HeadTensors tensors(learned);
+  for (const char* matrix : {"fc.weight", "gate_proj.weight", "lm_head.weight"})
+    EXPECT_EQ(tensors.require(matrix).type, StorageType::q4_1) << matrix;
+  EXPECT_GT(accepted_share(server), before);
+}
+
+TEST(Learn, AHeadThatIsNotInFourBitsLearnsInFull) {
+  const LearnFolder folder;
+  const TestServer server(folder.options("echo $all > $out/../told; exit 3"));
+  learn_a_round(server);
+  std::string told;
+  std::getline(std::ifstream(folder.path() / "learn/told"), told);
+  EXPECT_NE(told.find("--start"), std::string::npos) << told;
+  EXPECT_EQ(told.find("--weights"), std::string::npos) << told;
 }
 
 TEST(Learn, AHeadThatIsNoneIsToldOfAndServesOn) {

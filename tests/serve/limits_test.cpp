@@ -235,7 +235,8 @@ TEST(Draining, LetsRunningAnswersEndAndRefusesOthers) {
   Client running(server.port()), kept(server.port()), half(server.port());
   running.send(post_text(kCompletion, stream_of(long_request()).dump()));
   EXPECT_TRUE(running.read_until("data: "));
-  half.send("POST " + kCompletion + " HTTP/1.1\r\nContent-Length: 100\r\n\r\n{\"prompt\":");
+  half.send("POST " + kCompletion +
+            " HTTP/1.1\r\nHost: talon\r\nContent-Length: 100\r\n\r\n{\"prompt\":");
   EXPECT_EQ(kept.get("/ready").status, 200);
   server->drain();
   EXPECT_EQ(half.read().status, 503);

@@ -183,6 +183,27 @@ TEST(Turns, OfTheAssistantNeedNoContent) {
   EXPECT_EQ(server.post("/apply-template", body).json()["error"]["param"], "messages[1].content");
 }
 
+TEST(Turns, OfTheAssistantMayHoldARefusalAmongTheirParts) {
+  TestServer server;
+  const Json words = {{"type", "text"}, {"text", "Well. "}},
+             refusal = {{"type", "refusal"}, {"refusal", "No."}};
+  Json body = {
+      {"messages", {kUser, {{"role", "assistant"}, {"content", {words, refusal}}}, kUser}}};
+  EXPECT_EQ(server.post("/apply-template", body).json()["prompt"],
+            "user: Hi\nassistant: Well. No.\nuser: Hi\nassistant:");
+  body["messages"][1]["role"] = "user";
+  EXPECT_EQ(server.post("/apply-template", body).json()["error"]["param"],
+            "messages[1].content[1].type");
+
+  const auto tokens = [&](const Json& content) -> int {
+    const Json said = {{"role", "assistant"}, {"content", content}};
+    const Json response = {{"input", {kUser, said, kUser}}, {"max_output_tokens", 1}};
+    return server.post("/v1/responses", response).json()["usage"]["input_tokens"];
+  };
+  const Json output = {{"type", "output_text"}, {"text", "Well. "}};
+  EXPECT_EQ(tokens({output, refusal}), tokens("Well. No."));
+}
+
 TEST(Turns, OfACallWithoutArgumentsHaveAnEmptyObject) {
   TestServer server(with_template(
       "{# <tool_call> #}{% for message in messages %}{% for call in message.tool_calls or [] %}"

@@ -29,6 +29,7 @@ namespace {
 
 constexpr std::size_t kWorthSharing = std::size_t{1}
                                       << 15;  // values; fewer are done by the caller alone
+constexpr std::size_t kLeastTurn = 1024;      // values of short rows, that a worker takes at once
 
 constexpr int kRouteCost = 16;  // of a score, in values of other operations
 
@@ -299,8 +300,13 @@ class CpuBackend : public Backend {
       for (int row = 0; row < rows; ++row) body(row);
       return;
     }
+    const std::size_t together =
+        std::max<std::size_t>(1, kLeastTurn / static_cast<std::size_t>(cols));
     pool_.run([&](int) {
-      for (std::size_t row; (row = pool_.next(0)) < count;) body(static_cast<int>(row));
+      for (std::size_t first; (first = pool_.next(0, together)) < count;) {
+        for (std::size_t row = first; row < std::min(first + together, count); ++row)
+          body(static_cast<int>(row));
+      }
     });
   }
 

@@ -49,12 +49,17 @@ bool is_cut_by_columns(const LinearArgs& args, int threads) {
   return !is_norm(args.transform) && segments > 1 && segments >= threads;
 }
 
+/// Few enough inputs for each worker to prepare them all; `cost` as of plain ones.
+constexpr bool are_few(int rows, int cols, int cost) {
+  return std::int64_t{rows} * cols * cost <= 5120;
+}
+static_assert(!are_few(11'000, 65'536, 3), "beyond what an int holds");
+
 /// Whether every worker prepares all rows for itself, which costs less than waiting for each other
 /// or than writing to the same lines: few rows, or fewer than a line of scales for each worker.
 bool is_prepared_by_all(const LinearArgs& args, int threads) {
-  const int cost = is_gate(args.transform) ? 3 : 1;
   const int rows = args.input.rows;
-  const bool few = std::int64_t{rows} * args.outputs[0].weight->cols * cost <= 5120;
+  const bool few = are_few(rows, args.outputs[0].weight->cols, is_gate(args.transform) ? 3 : 1);
   const bool narrow = rows < kLanes * threads && !is_cut_by_columns(args, threads);
   return (few || narrow) && !writes_input(args);
 }

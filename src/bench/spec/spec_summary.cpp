@@ -13,7 +13,7 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 struct QuestionSums {
   int counted = 0;
   double plain = 0, method = 0;                                 // sums of tok/s over the same cells
-  double wall_plain = 0, wall_method = 0;                       // likewise
+  double wall_plain = 0, wall_method = 0;                       // the same, the prefill included
   double accepted = 0, rounds = 0, draft_ms = 0, check_ms = 0;  // of all repeats
 };
 

@@ -15,7 +15,7 @@ namespace talon {
 struct MethodSummary {
   std::string method;
   int cells = 0;    // of the method
-  int counted = 0;  // of them, in the means: beside a plain answer, equal or not meant to be
+  int counted = 0;  // cells in the means: beside a plain answer, equal or not meant to be
   int unequal = 0;
   int failed = 0;  // without an answer
   bool claims_equal = true;

@@ -8,9 +8,9 @@
 #include "cli/options/draft_options.h"
 #include "cli/options/flags.h"
 #include "cli/options/list_flag.h"
+#include "cli/options/opened_model.h"
 #include "cli/options/prompt_options.h"
 #include "cli/options/sampler_options.h"
-#include "cli/options/session.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"
@@ -48,17 +48,17 @@ class BenchCalibration : public Command {
       throw UsageError("bench calibration: expected a drafter (-d), got none");
     make_report_folder(report_);
     const auto questions = select_questions(read_questions(questions_), {.limit = limit_});
-    Session session = open_session(model_);
-    const Tokenizer& tokenizer = session.require_tokenizer();
+    OpenedModel opened = open_model_with_cache(model_);
+    const Tokenizer& tokenizer = opened.require_tokenizer();
     std::optional<ChatTemplate> chat;
     if (tokenizer.chat_template()) chat = chat_template_of(tokenizer);
     std::map<double, Reliability> reliability;
-    use_places(decode_, session, session.cache->store().shape.type);
+    use_places(decode_, opened, opened.cache->store().shape.type);
     choose_drafter(decode_);
     decode_.observer = [&](const RoundReport& round) {
       reliability[sampler_.temperature].add(round);
     };
-    Answerer answerer(session.model, *session.cache, &tokenizer, decode_);
+    Answerer answerer(opened.model, *opened.cache, &tokenizer, decode_);
     const InterruptGuard interrupt;
     const auto stopped = [&] { return interrupt.stop().requested(); };
     ProgressMeter meter("bench calibration, answers");
@@ -69,7 +69,7 @@ class BenchCalibration : public Command {
       reliability[temperature];
       for (const Question& question : questions) {
         if (stopped()) break;
-        answer(session, chat ? &*chat : nullptr, answerer, question, interrupt.stop());
+        answer(opened, chat ? &*chat : nullptr, answerer, question, interrupt.stop());
         meter.update(++answered, questions.size() * temperatures_.size());
       }
     }
@@ -80,9 +80,9 @@ class BenchCalibration : public Command {
 
  private:
   /// The first turn.
-  void answer(const Session& session, const ChatTemplate* chat, Answerer& answerer,
+  void answer(const OpenedModel& opened, const ChatTemplate* chat, Answerer& answerer,
               const Question& question, const StopFlag& stop) const {
-    const Tokenizer& tokenizer = *session.tokenizer;
+    const Tokenizer& tokenizer = *opened.tokenizer;
     const std::string& turn = question.turns.front();
     Request request;
     if (chat) {
@@ -94,10 +94,10 @@ class BenchCalibration : public Command {
     request.max_new = max_new_;
     request.sampler = sampler_;
     request.seed = seed_;
-    request.end_tokens = session.end_tokens;
+    request.end_tokens = opened.end_tokens;
     request.reuse_prefix = false;
     const auto length = static_cast<int>(request.prompt.size()) + max_new_;
-    if (length > session.model.config.context) {
+    if (length > opened.model.config.context) {
       note("skipped question {}: prompt and answer exceed the context", question.id.dump());
       return;
     }

@@ -11,7 +11,7 @@
 #include "bench/provenance.h"
 #include "cli/command.h"
 #include "cli/options/flags.h"
-#include "cli/options/session.h"
+#include "cli/options/opened_model.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"
@@ -44,8 +44,8 @@ Request request_for(int vocabulary, int tokens) {
 class OwnDecoding {
  public:
   explicit OwnDecoding(const ModelOptions& options)
-      : session_(open_session(options)),
-        answerer_(session_.model, *session_.cache, nullptr, DecodeSettings{.drafter = "none"}) {}
+      : opened_(open_model_with_cache(options)),
+        answerer_(opened_.model, *opened_.cache, nullptr, DecodeSettings{.drafter = "none"}) {}
 
   /// Answers of equal length, one after the other. Steps are those after the first token.
   DecodedSlice decode(double seconds, const StopFlag& stop) {
@@ -65,13 +65,13 @@ class OwnDecoding {
           slice.tokens += static_cast<int>(progress.tokens.size());
         }
       };
-      answerer_.decode(request_for(session_.model.config.vocabulary, kAnswerTokens), see, &over);
+      answerer_.decode(request_for(opened_.model.config.vocabulary, kAnswerTokens), see, &over);
     }
     return slice;
   }
 
  private:
-  Session session_;
+  OpenedModel opened_;
   Answerer answerer_;
 };
 

@@ -15,7 +15,7 @@
 #include "cli/bench/bench_report.h"
 #include "cli/command.h"
 #include "cli/options/flags.h"
-#include "cli/options/session.h"
+#include "cli/options/opened_model.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"
@@ -57,16 +57,16 @@ class BenchCost : public Command {
   int run() override {
     sort_counts("--rows", settings_.rows);
     sort_counts("--context", settings_.contexts);
-    Session session = open_session(model_);
+    OpenedModel opened = open_model_with_cache(model_);
     const InterruptGuard interrupt;
-    check_context(session);
+    check_context(opened);
     make_report_folder(report_);
-    const std::unique_ptr<Drafter> drafter = make_pass_drafter(session);
+    const std::unique_ptr<Drafter> drafter = make_pass_drafter(opened);
     const auto rate = [&](Arithmetic arithmetic) {
       return measure_multiply_rate(model_.threads, arithmetic, model_.kernels);
     };
     // With 16-bit activations the inputs of bf16 weights stay float32.
-    const bool rounds = session.activations != Activations::bits16;
+    const bool rounds = opened.activations != Activations::bits16;
     const Rates rates = {rate(Arithmetic::int8), rate(rounds ? Arithmetic::bf16 : Arithmetic::f32),
                          rate(Arithmetic::f32)};
     std::vector<double> bandwidths;
@@ -78,18 +78,18 @@ class BenchCost : public Command {
       meter.update(bandwidths.size(), sweeps);
       bandwidths.push_back(probe.sweep());
     };
-    const std::vector<ForwardCost> costs = measure(session, between, interrupt.stop());
+    const std::vector<ForwardCost> costs = measure(opened, between, interrupt.stop());
     const Spread bandwidth = spread_of(bandwidths);
     std::vector<Json> lines;
     for (const ForwardCost& cost : costs) {
       const auto first = std::find_if(costs.begin(), costs.end(), [&](const ForwardCost& other) {
         return other.context == cost.context;
       });
-      lines.push_back(line_of(session, cost, first->ms.median, bandwidth.median, rates));
+      lines.push_back(line_of(opened, cost, first->ms.median, bandwidth.median, rates));
     }
     const bool is_partial = interrupt.stop().requested();
-    if (drafter && !is_partial) add_pass_lines(session, *drafter, bandwidth.median, lines);
-    lines.push_back(closing_line(session, bandwidth, rates));
+    if (drafter && !is_partial) add_pass_lines(opened, *drafter, bandwidth.median, lines);
+    lines.push_back(closing_line(opened, bandwidth, rates));
     lines.back()["partial"] = is_partial;
     for (const Json& line : lines) write_json(line);
     const std::string markdown = markdown_of(cost_table(lines));
@@ -124,8 +124,8 @@ class BenchCost : public Command {
       throw UsageError(fmt::format("{}: expected at least one number, got none", name));
   }
 
-  void check_context(const Session& session) const {
-    const int most = session.model.config.context;
+  void check_context(const OpenedModel& opened) const {
+    const int most = opened.model.config.context;
     if (settings_.contexts.front() + settings_.rows.front() > most) {
       throw UsageError(
           fmt::format("--context: {} positions and {} rows exceed the {} positions of {}",
@@ -135,25 +135,25 @@ class BenchCost : public Command {
       note("bench cost: leaving out rows beyond the {} positions of {}", most, model_.model);
   }
 
-  /// Measures with the session's backend and with one that watches it.
-  std::vector<ForwardCost> measure(Session& session, const std::function<void()>& between,
+  /// Measures with the opened model's backend and with one that watches it.
+  std::vector<ForwardCost> measure(OpenedModel& opened, const std::function<void()>& between,
                                    const StopFlag& stop) const {
     const int most_rows = std::max(settings_.rows.back(), kFillRows);
-    Target plain(session.model, *session.cache, most_rows);
-    std::unique_ptr<TracingBackend> trace = make_tracing_backend(std::move(session.backend));
-    session.model.backend = trace.get();
-    Target traced(session.model, *session.cache, most_rows);
+    Target plain(opened.model, *opened.cache, most_rows);
+    std::unique_ptr<TracingBackend> trace = make_tracing_backend(std::move(opened.backend));
+    opened.model.backend = trace.get();
+    Target traced(opened.model, *opened.cache, most_rows);
     const std::vector<ForwardCost> costs =
         measure_forward_cost({plain, traced, *trace}, settings_, between, stop);
-    session.backend = std::move(trace);
+    opened.backend = std::move(trace);
     return costs;
   }
 
-  Json line_of(const Session& session, const ForwardCost& cost, double first_ms,
+  Json line_of(const OpenedModel& opened, const ForwardCost& cost, double first_ms,
                double bandwidth_gb_s, const Rates& rates) const {
-    const ForwardWork work = forward_work(session.model, session.cache->store().shape, cost.rows,
+    const ForwardWork work = forward_work(opened.model, opened.cache->store().shape, cost.rows,
                                           is_prefill() ? 1 : cost.rows, cost.context);
-    const int planes = session.activations == Activations::bits16 ? 2 : 1;
+    const int planes = opened.activations == Activations::bits16 ? 2 : 1;
     const double multiply_ms = work.integer_macs * planes / rates.integer.gmac_s / 1e6 +
                                work.bf16_macs / rates.bf16.gmac_s / 1e6 +
                                work.float_macs / rates.real.gmac_s / 1e6;
@@ -176,11 +176,11 @@ class BenchCost : public Command {
   }
 
   /// The drafter whose passes are measured; null: none.
-  std::unique_ptr<Drafter> make_pass_drafter(const Session& session) {
+  std::unique_ptr<Drafter> make_pass_drafter(const OpenedModel& opened) {
     if (drafter_.empty()) return nullptr;
-    const HeadFinder heads = heads_at_hand(session);
+    const HeadFinder heads = heads_at_hand(opened);
     drafter_ = resolve_drafter(drafter_, heads);
-    auto drafter = make_drafter(drafter_, {.target = &session.model, .heads = heads});
+    auto drafter = make_drafter(drafter_, {.target = &opened.model, .heads = heads});
     if (drafter->traits().pass_bytes > 0) return drafter;
     throw UsageError(
         fmt::format("bench cost: expected a drafter with a head that grows trees level by level, "
@@ -189,12 +189,12 @@ class BenchCost : public Command {
   }
 
   /// What one level of a draft costs beside reading the head's weights once.
-  void add_pass_lines(const Session& session, Drafter& drafter, double bandwidth_gb_s,
+  void add_pass_lines(const OpenedModel& opened, Drafter& drafter, double bandwidth_gb_s,
                       std::vector<Json>& lines) const {
     const auto bytes = static_cast<double>(drafter.traits().pass_bytes);
     const double limit_ms = bytes / bandwidth_gb_s / 1e6;
     for (const auto& [rows, ms] :
-         measure_passes(session.model, session.cache->store().shape.type, drafter, kPassRows,
+         measure_passes(opened.model, opened.cache->store().shape.type, drafter, kPassRows,
                         kPassBudgetMs * settings_.repeats)) {
       lines.push_back({{"draft_rows", rows},
                        {"ms", ms},
@@ -205,10 +205,10 @@ class BenchCost : public Command {
     }
   }
 
-  Json closing_line(const Session& session, const Spread& bandwidth, const Rates& rates) const {
+  Json closing_line(const OpenedModel& opened, const Spread& bandwidth, const Rates& rates) const {
     Json line = provenance({{"threads", thread_count(model_)},
                             {"weights", name_of(model_.weights)},
-                            {"activations", name_of(session.activations)},
+                            {"activations", name_of(opened.activations)},
                             {"logits", is_prefill() ? "last" : "all"},
                             {"repeats", settings_.repeats}});
     line["bandwidth_gb_s"] = bandwidth.median;
@@ -218,9 +218,9 @@ class BenchCost : public Command {
     line["multiply_instruction"] = rates.integer.instruction;
     line["multiply_bf16_gmac_s"] = rates.bf16.gmac_s;
     line["multiply_f32_gmac_s"] = rates.real.gmac_s;
-    line["weights_bytes"] = session.model.weight_bytes;
+    line["weights_bytes"] = opened.model.weight_bytes;
     line["model"] = model_.model;
-    line["backend"] = session.backend->description();
+    line["backend"] = opened.backend->description();
     return line;
   }
 

@@ -12,8 +12,8 @@
 #include "cli/bench/bench_report.h"
 #include "cli/command.h"
 #include "cli/options/flags.h"
+#include "cli/options/opened_model.h"
 #include "cli/options/sampler_options.h"
-#include "cli/options/session.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"
@@ -263,8 +263,8 @@ class BenchLoad : public Command {
 
   bool check(const std::vector<LoadSlice>& slices, std::span<const bool> claims,
              const LoadPrompts& prompts, std::vector<LoadResult>& results, const StopFlag& stop) {
-    const Session session = open_session(model_);
-    Answerer answerer(session.model, *session.cache, session.tokenizer_or_null(),
+    const OpenedModel opened = open_model_with_cache(model_);
+    Answerer answerer(opened.model, *opened.cache, opened.tokenizer_or_null(),
                       DecodeSettings{.drafter = "none"});
     const PlainText plain = [&](const LoadPrompt& prompt) {
       Request request;
@@ -272,7 +272,7 @@ class BenchLoad : public Command {
       request.max_new = prompt.max_new;
       request.sampler = settings_.sampler;
       request.seed = prompt.seed;
-      request.end_tokens = session.end_tokens;
+      request.end_tokens = opened.end_tokens;
       const Answer answer = answerer.decode(request, {}, &stop);
       return stop.requested() ? std::nullopt : std::optional(answer.text);
     };

@@ -3,7 +3,7 @@
 #include "bench/provenance.h"
 #include "bench/signature.h"
 #include "cli/command.h"
-#include "cli/options/session.h"
+#include "cli/options/opened_model.h"
 #include "cli/terminal/console.h"
 #include "core/error.h"
 
@@ -32,13 +32,13 @@ class BenchSignature : public Command {
     }
     model_.backend = BackendKind::reference;
     model_.kv = KvType::f32;
-    const Session session = open_session(model_);
-    const std::string signature = signature_text(
-        engine_signature(session.model, *session.cache, session.require_tokenizer()));
+    const OpenedModel opened = open_model_with_cache(model_);
+    const std::string signature =
+        signature_text(engine_signature(opened.model, *opened.cache, opened.require_tokenizer()));
     if (json_) {
       Json line = provenance(Json::object());
       line["model"] = model_.model;
-      line["backend"] = session.backend->description();
+      line["backend"] = opened.backend->description();
       line["signature"] = signature;
       write_json(line);
     } else {

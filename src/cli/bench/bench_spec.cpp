@@ -17,9 +17,9 @@
 #include "cli/options/draft_options.h"
 #include "cli/options/flags.h"
 #include "cli/options/list_flag.h"
+#include "cli/options/opened_model.h"
 #include "cli/options/prompt_options.h"
 #include "cli/options/sampler_options.h"
-#include "cli/options/session.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"
@@ -100,28 +100,28 @@ class BenchSpec : public Command {
     const std::string asked = fingerprint_of(questions);
     questions = select_questions(std::move(questions), choice_);
     require_different(questions);
-    Session session = open_session(model_);
-    use_places(decode_, session, session.cache->store().shape.type);
-    name_what_is_chosen(session);
+    OpenedModel opened = open_model_with_cache(model_);
+    use_places(decode_, opened, opened.cache->store().shape.type);
+    name_what_is_chosen(opened);
     std::optional<ChatTemplate> chat;
-    if (session.require_tokenizer().chat_template()) chat = chat_template_of(*session.tokenizer);
-    const SpecPrompts prompts{*session.tokenizer, chat ? &*chat : nullptr, session.end_tokens,
-                              session.model.config.context};
-    Json about = provenance(settings_json(session));
+    if (opened.require_tokenizer().chat_template()) chat = chat_template_of(*opened.tokenizer);
+    const SpecPrompts prompts{*opened.tokenizer, chat ? &*chat : nullptr, opened.end_tokens,
+                              opened.model.config.context};
+    Json about = provenance(settings_json(opened));
     const Json& settings = about["settings"];
     const std::string run = run_fingerprint(
-        {model_.model, settings, asked, files_of(session), about["machine"]["processor"]});
+        {model_.model, settings, asked, files_of(opened), about["machine"]["processor"]});
     SpecLog log(output_, run, methods_);
     if (!trace_.empty() && !log.known().empty())
       throw UsageError(
           fmt::format("--trace: expected an --output without answers, found {} in {}, whose rounds "
                       "cannot be recorded any more",
                       log.known().size(), output_));
-    const Contestants contestants = make_contestants(session);
+    const Contestants contestants = make_contestants(opened);
     about["settings"]["category"] = choice_.category;
     about["settings"]["per_category"] = choice_.per_category;
     about["settings"]["limit"] = choice_.limit;
-    return measure(session, prompts, contestants, questions, log, about);
+    return measure(opened, prompts, contestants, questions, log, about);
   }
 
  private:
@@ -154,11 +154,11 @@ class BenchSpec : public Command {
   }
 
   /// Lines and traces name the drafter that auto stands for.
-  void name_what_is_chosen(const Session& session) {
+  void name_what_is_chosen(const OpenedModel& opened) {
     for (std::string& name : methods_) {
       if (peers_.contains(name)) continue;
       const MethodText method = parse_method(name);
-      note_heads_of_others(method.drafter, session);
+      note_heads_of_others(method.drafter, opened);
       const std::string chosen = resolve_drafter(method.drafter, decode_.heads);
       if (chosen == method.drafter) continue;
       note("{}: {}", method.drafter, chosen);
@@ -176,8 +176,8 @@ class BenchSpec : public Command {
   }
 
   /// The program, the model and what methods name, with what tells other contents apart.
-  Json files_of(const Session& session) const {
-    std::set<std::string> files = {"/proc/self/exe", session.path.string()};
+  Json files_of(const OpenedModel& opened) const {
+    std::set<std::string> files = {"/proc/self/exe", opened.path.string()};
     files.merge(files_named(fmt::format("policy={},verify={}", decode_.policy, decode_.verify)));
     for (const std::string& name : methods_) {
       if (const auto peer = peers_.find(name); peer != peers_.end()) {
@@ -192,10 +192,10 @@ class BenchSpec : public Command {
     return contents;
   }
 
-  Contestants make_contestants(const Session& session) {
-    const ContestantModel model{session.model, *session.cache, *session.tokenizer};
-    const PeerSetting peer_setting{session.path, *session.tokenizer, thread_count(model_),
-                                   session.model.config.context};
+  Contestants make_contestants(const OpenedModel& opened) {
+    const ContestantModel model{opened.model, *opened.cache, *opened.tokenizer};
+    const PeerSetting peer_setting{opened.path, *opened.tokenizer, thread_count(model_),
+                                   opened.model.config.context};
     Contestants contestants;
     for (const std::string& name : methods_) {
       if (const auto peer = peers_.find(name); peer != peers_.end()) {
@@ -203,17 +203,17 @@ class BenchSpec : public Command {
         continue;
       }
       DecodeSettings settings = decode_;
-      if (!trace_.empty() && name != kPlain) settings.observer = tracer_of(session, name);
+      if (!trace_.empty() && name != kPlain) settings.observer = tracer_of(opened, name);
       if (name == kPlain) settings.every_position = false;
       contestants.push_back(make_contestant(model, parse_method(name), settings));
     }
     return contestants;
   }
 
-  RoundObserver tracer_of(const Session& session, const std::string& text) {
+  RoundObserver tracer_of(const OpenedModel& opened, const std::string& text) {
     std::error_code ignored;  // opening the file says what is wrong
     std::filesystem::create_directories(trace_, ignored);
-    Json about = provenance(settings_json(session));
+    Json about = provenance(settings_json(opened));
     about["model"] = model_.model;
     about["method"] = text;
     about["every_position"] = decode_.every_position;
@@ -224,7 +224,7 @@ class BenchSpec : public Command {
     };
   }
 
-  int measure(const Session& session, const SpecPrompts& prompts, const Contestants& contestants,
+  int measure(const OpenedModel& opened, const SpecPrompts& prompts, const Contestants& contestants,
               const std::vector<Question>& questions, SpecLog& log, const Json& about) {
     std::vector<SpecCell> cells;
     std::vector<Json> lines;
@@ -272,11 +272,11 @@ class BenchSpec : public Command {
     // A run that goes on, or only tells again, is as old as its first answer.
     if (!cells.empty() && !cells.front().date.empty()) closing["date"] = cells.front().date;
     closing["model"] = model_.model;
-    closing["backend"] = session.backend->description();
+    closing["backend"] = opened.backend->description();
     closing["questions"] = count_questions(questions, cells);
     closing["skipped"] = skipped;
     closing["partial"] = !finished;
-    closing["weights_bytes"] = session.model.weight_bytes;
+    closing["weights_bytes"] = opened.model.weight_bytes;
     add_bandwidth(closing, cells);
     add_summaries(closing, cells);
     lines.push_back(closing);
@@ -340,7 +340,7 @@ class BenchSpec : public Command {
     return all;
   }
 
-  Json settings_json(const Session& session) const {
+  Json settings_json(const OpenedModel& opened) const {
     Json settings = {{"methods", methods_},
                      {"questions", sources_},
                      {"max_new", settings_.max_new},
@@ -355,13 +355,13 @@ class BenchSpec : public Command {
                      {"every_position", decode_.every_position},
                      {"threads", thread_count(model_)},
                      {"fixed_threads", model_.fixed_threads},
-                     {"context", session.model.config.context},
+                     {"context", opened.model.config.context},
                      {"cache_mb", model_.cache_mb},
-                     {"backend", session.backend->name()},
+                     {"backend", opened.backend->name()},
                      {"kernels", word_of(kernel_choices(), model_.kernels)},
                      {"weights", name_of(model_.weights)},
-                     {"activations", name_of(session.activations)},
-                     {"kv", name_of(session.cache->store().shape.type)}};
+                     {"activations", name_of(opened.activations)},
+                     {"kv", name_of(opened.cache->store().shape.type)}};
     settings.update(json_of(settings_.sampler));
     return settings;
   }

@@ -15,8 +15,8 @@ namespace talon {
 struct AskedPicture {
   std::string shown;              // in files and reports
   PicturePrompt prompt;           // of a caption the tokens alone
-  std::filesystem::path caption;  // of features; empty: another prompt
-  std::string caption_hash;       // of them
+  std::filesystem::path caption;  // file of features; empty: another prompt
+  std::string caption_hash;       // of that file; empty: another prompt
 
   /// The whole prompt; of a caption it is computed here. Throws Error if its file has changed.
   PicturePrompt whole(const LoadedModel& loaded) const;

@@ -10,8 +10,8 @@
 #include "cli/image/picture_view.h"
 #include "cli/options/draft_options.h"
 #include "cli/options/flags.h"
+#include "cli/options/opened_model.h"
 #include "cli/options/sampler_options.h"
-#include "cli/options/session.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"
@@ -436,7 +436,7 @@ class Image : public Command {
   std::vector<std::filesystem::path> files_;  // one for each picture, or that of the sheet
   double decode_ms_ = 0;                      // of all pictures
   std::string model_name_;                    // once it is loaded
-  PngTexts computed_by_;                      // likewise
+  PngTexts computed_by_;                      // once the model is loaded
   std::string caption_hash_;
   bool lossless_ = true;  // the rule
   Json judged_;           // judge()

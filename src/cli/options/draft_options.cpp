@@ -18,7 +18,8 @@ void add_drafter_flag(CLI::App& app, DecodeSettings& settings) {
   app.add_option(
          "-d,--drafter", settings.drafter,
          "name[:key=value,...][@policy=POLICY][@verify=RULE]; auto: the strongest head of the "
-         "model joined with suffix (jacobi where it draws), else that alone; none: plain decoding")
+         "model, else its own prediction layer (mtp), joined with suffix (jacobi where it draws), "
+         "else that alone; none: plain decoding")
       ->type_name("DRAFTER")
       ->capture_default_str()
       ->group(kDraftGroup);

@@ -31,8 +31,6 @@ void add_system_flag(CLI::App& app, PromptOptions& options);
 std::string prompt_text(const PromptOptions& options);
 bool has_ids(const PromptOptions& options);
 
-/// Most bytes of a text that a command takes: encoding one takes some hundred times its memory.
-inline constexpr std::size_t kMostTextBytes = std::size_t{16} << 20;
 /// Reads all of `file` ("-": standard input). Throws Error naming it and the system's reason, or
 /// that it has more than kMostTextBytes, of which no more is read. Notes what of it is no UTF-8.
 std::string read_text_file(const std::string& file);

@@ -35,6 +35,14 @@ TEST(ChosenFiles, OfAFolderHaveItsTemplateForTools) {
   EXPECT_EQ(chosen(all), all);
 }
 
+TEST(ChosenFiles, OfAModelAreItsFileAndTheHeadsAndLayersBesideIt) {
+  const Paths all = {"m-Q4_K_M.gguf", "m-DSpark.gguf", "mtp-m-Q4_K_M.gguf"};
+  EXPECT_EQ(chosen(all), all);
+  EXPECT_EQ(chosen(all, "Q4_K_M"), Paths{"m-Q4_K_M.gguf"});
+  EXPECT_EQ(chosen(all, "mtp-m-Q4_K_M.gguf"), Paths{"mtp-m-Q4_K_M.gguf"});
+  EXPECT_EQ(chosen({"m-MTP-Q4_K_M.gguf", "README.md"}), Paths{"m-MTP-Q4_K_M.gguf"});
+}
+
 TEST(ChosenFiles, AreThoseOfAQuantisation) {
   EXPECT_EQ(chosen({"m-Q4_K_M.gguf", "m-Q8_0.gguf"}, "Q8_0"), Paths{"m-Q8_0.gguf"});
 }

@@ -32,7 +32,7 @@ Json pair_model(const PulledFiles& pulled, const Checkpoint& model, const fs::pa
   if (!heads.empty()) write_pairing(pulled.folder, heads, fingerprint);
   std::vector<fs::path> places = shipped_places();
   places.push_back(folder);
-  const HeadFinder finder = heads_in(places, fingerprint);
+  const HeadFinder finder = heads_of(model, config, places);
   return {{"drafter", resolve_drafter("auto", finder, answers_of(config))}};
 }
 

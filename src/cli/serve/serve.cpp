@@ -11,8 +11,8 @@
 
 #include "cli/command.h"
 #include "cli/options/draft_options.h"
+#include "cli/options/opened_model.h"
 #include "cli/options/places.h"
-#include "cli/options/session.h"
 #include "cli/serve/serve_options.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"

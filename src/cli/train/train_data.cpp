@@ -6,8 +6,8 @@
 
 #include "cli/command.h"
 #include "cli/options/flags.h"
+#include "cli/options/opened_model.h"
 #include "cli/options/prompt_options.h"
-#include "cli/options/session.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"

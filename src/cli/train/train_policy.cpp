@@ -49,6 +49,18 @@ class TrainPolicy : public Command {
          .least_new = 16})
         ->required();
     add_int(*app_, "--texts", request_.texts_at_once, 1, 256, "answers at once")->group(group);
+    const char* temperatures = "--temperatures";
+    app_->add_option_function<std::string>(
+            temperatures,
+            [=, this](const std::string& text) {
+              request_.train.temperatures.clear();
+              for (const std::string& word : split_list(temperatures, text))
+                request_.train.temperatures.push_back(parse_real(temperatures, word, 0, 10));
+            },
+            "at which the answers are drawn, in turn, by --seed; 0 takes the most probable tokens")
+        ->type_name("T,T,...")
+        ->default_str("0")
+        ->group(group);
     add_real(*app_, "--held-out", request_.train.held_out, 0.01, 0.9,
              "share of the answers that it is measured on and does not learn from")
         ->group(group);

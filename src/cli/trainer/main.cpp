@@ -6,7 +6,7 @@
 #include <csignal>
 #include <exception>
 
-#include "cli/options/session.h"
+#include "cli/options/opened_model.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/train/train_head.h"

@@ -1,7 +1,7 @@
 #include "cli/trainer/policy.h"
 
+#include "cli/options/opened_model.h"
 #include "cli/options/places.h"
-#include "cli/options/session.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"
@@ -31,6 +31,8 @@ GatherOptions gather_options(const TrainPolicyRequest& request, const LoadedMode
   options.heads = heads_at_hand(loaded);
   options.max_new = request.questions.max_new;
   options.batch = request.texts_at_once;
+  options.temperatures = train.temperatures;
+  options.seed = train.seed;
   return options;
 }
 
@@ -45,9 +47,17 @@ RoundCosts measured_costs(const LoadedModel& loaded, const TrainPolicyRequest& r
   if (!profile.steady)
     note("note: the machine was busy while its costs were measured: they may not hold");
   const MachineCosts machine(train.nodes + 1, profile);
-  const PassCosts passes(train.nodes + 1, profile);
-  const double first_ms = passes.pass_ms(1, machine);
-  const double pass_ms = passes.pass_ms(train.topk_used(), machine);
+  // On the mean over the texts: above temperature 0 a pass makes the noise of its level, too.
+  const auto pass_ms_of = [&](int rows) {
+    double sum = 0;
+    for (const double temperature : train.temperatures) {
+      const PassCosts passes(train.nodes + 1, profile, /*sampled=*/temperature > 0);
+      sum += passes.pass_ms(rows, machine);
+    }
+    return sum / static_cast<double>(train.temperatures.size());
+  };
+  const double first_ms = pass_ms_of(1);
+  const double pass_ms = pass_ms_of(train.topk_used());
   note("a level costs {:.3f} ms, a check {:.3f} ms with 1 row and {:.3f} with {}", pass_ms,
        machine.check_ms(1), machine.check_ms(train.nodes + 1), train.nodes + 1);
   return {[machine, first_ms, pass_ms](int levels, int nodes) {

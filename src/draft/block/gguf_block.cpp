@@ -13,7 +13,7 @@ namespace {
 
 using Pair = std::pair<std::string_view, std::string_view>;
 
-/// Name in the file and official name.
+/// Of what a head has once: name in the file and official name.
 constexpr Pair kBlockNames[] = {
     {"enc.output_norm.weight", "hidden_norm.weight"},
     {"output_norm.weight", "norm.weight"},
@@ -26,7 +26,7 @@ constexpr Pair kBlockNames[] = {
     {"conf_proj.bias", "confidence_head.proj.bias"},
 };
 
-/// Likewise of a layer.
+/// Of what each layer has: name in the file and official name.
 constexpr Pair kLayerNames[] = {
     {"attn_norm.", "input_layernorm."},    {"attn_q.", "self_attn.q_proj."},
     {"attn_k.", "self_attn.k_proj."},      {"attn_v.", "self_attn.v_proj."},

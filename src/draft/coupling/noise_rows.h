@@ -15,8 +15,8 @@ namespace talon {
 /// bits a token): trees may differ between instruction sets, texts cannot.
 class NoiseRows {
  public:
-  /// target_token: of each token of the draft list; empty: the same. rows: that are kept,
-  /// at least as many as are wanted at once.
+  /// target_token: of each token of the draft list, in any order; empty: the same. rows: that are
+  /// kept, at least as many as are wanted at once.
   NoiseRows(Backend& backend, int vocabulary, std::span<const TokenId> target_token, int rows);
 
   /// Which row of view() holds T / beta times the noise of `place`. Valid until as many other
@@ -30,13 +30,18 @@ class NoiseRows {
     float scale = 0;
     std::uint64_t used = 0;  // when; 0: never
   };
+  void sort(std::span<const TokenId> target_token);
   void fill(int row);
 
   Backend& backend_;
   std::vector<Slot> slots_;
   std::uint64_t asked_ = 0;
   Buffer rows_;
-  IndexBuffer tokens_;  // target_token_; empty: the same
+  IndexBuffer tokens_;  // target_token, ascending; empty: the same
+  // Of a list that is not ascending: where each of its tokens stands in tokens_, and a row in the
+  // order of these. Else empty.
+  IndexBuffer places_;
+  Buffer ascending_;
 };
 
 }  // namespace talon

@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
+#include "backend/cpu/cpu.h"
 #include "backend/reference/reference.h"
+#include "backend/wrap/forwarding.h"
 #include "draft/drafter.h"
 #include "sample/race.h"
 
@@ -36,6 +41,45 @@ TEST(NoiseRows, HoldTheNoiseThatTheDrawOfThePlaceRacesWithByTheTargetsTokens) {
     const DraftPlace place{&random, position, 0.7};
     expect_noise_of(row_at(*backend, rows, place), place, list);
   }
+}
+
+/// Notes the tokens that noise was made of.
+class NoisyBackend : public ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+  void gumbel(std::span<const GumbelNoise> noise, const Indices& tokens, const View& out) override {
+    made_of.assign(tokens.data, tokens.data + tokens.count);
+    ForwardingBackend::gumbel(noise, tokens, out);
+  }
+  std::vector<TokenId> made_of;
+};
+
+void expect_noise_of_ascending_tokens(std::unique_ptr<Backend> inner, int count) {
+  NoisyBackend backend(std::move(inner));
+  std::vector<TokenId> ascending;
+  for (TokenId token = 0; token < count; ++token) ascending.push_back(7 * token);
+  std::vector<TokenId> shuffled = ascending;
+  std::shuffle(shuffled.begin(), shuffled.end(), std::mt19937(5));
+  NoiseRows plain(backend, count, ascending, 2), rows(backend, count, shuffled, 2);
+  const PositionRandom random(5, 1);
+  for (const std::uint64_t position : {10, 11, 12}) {
+    const DraftPlace place{&random, position, 0.7};
+    const std::vector<float> expected = row_at(backend, plain, place);
+    EXPECT_EQ(backend.made_of, ascending);
+    const std::vector<float> found = row_at(backend, rows, place);
+    EXPECT_EQ(backend.made_of, ascending);
+    for (std::size_t i = 0; i < shuffled.size(); ++i) {
+      ASSERT_NEAR(found[i], expected[static_cast<std::size_t>(shuffled[i] / 7)], 1e-5)
+          << shuffled[i];
+    }
+  }
+}
+
+/// As a draft model with another vocabulary has it.
+TEST(NoiseRows, OfAListInAnyOrderAreMadeOfAscendingTokens) {
+  expect_noise_of_ascending_tokens(make_reference_backend(1), 3000);
+  // So many that threads share them.
+  expect_noise_of_ascending_tokens(make_cpu_backend({.threads = 2, .pin = false}), 40'001);
 }
 
 TEST(NoiseRows, OfAWholeVocabularyNeedNoList) {

@@ -43,9 +43,10 @@ struct GrowingTree {
   std::uint32_t source = 1;
   DraftPlace place;                          // where the children of its newest rows stand
   const SamplerOptions* drawn_as = nullptr;  // how its children are drawn; null: they are not
+  int answered = 0;  // tokens of the answer before the children of its newest rows
   std::unique_ptr<TreeGrowth> growth;
   std::vector<TokenId> tokens;  // of the rows in flight
-  std::vector<NodeId> parents;  // likewise; -1: the newest pair
+  std::vector<NodeId> parents;  // of the rows in flight; -1: the newest pair
   int newest = 0;               // first row of the newest level
   int first_output =
       0;  // where the outputs of the newest level (at first: of the newest pair) begin
@@ -236,7 +237,7 @@ void EagleDrafter::read_laws(std::span<const GrowingTree> trees, int rows,
     for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
       children.laws[static_cast<std::size_t>(first) + row] =
           drawn_law(std::span(logits).subspan(row * width, width), head_.target_token, vocabulary_,
-                    *tree.drawn_as);
+                    {*tree.drawn_as, tree.answered});
     }
   }
 }
@@ -268,6 +269,7 @@ std::vector<GrowingTree> EagleDrafter::begin_trees(std::span<DraftJob> jobs) {
     tree.source = job.source;
     tree.place = first_place(job, options_.coupling);
     if (draws(job)) tree.drawn_as = job.sampler;
+    tree.answered = job.answered();
     tree.growth = make_growth(job, most_levels);
     tree.first_output = row;
     trees.push_back(std::move(tree));
@@ -321,6 +323,7 @@ std::vector<std::int32_t> EagleDrafter::add_level(std::vector<GrowingTree>& tree
     }
     tree.newest = in_flight;
     tree.first_output = first_output;
+    ++tree.answered;
     tree.place = tree.place.after(1);
     return false;
   });

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "core/error.h"
+#include "draft/drawn_law.h"
 #include "draft/growth/named_trees.h"
 #include "draft/registry.h"
 
@@ -107,6 +108,19 @@ TEST(DrawnTree, StopsWhereThePolicySaysSo) {
   const auto [tree, passes] = grown(named_tree("naive_extend_57"), 57, 3, &policy);
   EXPECT_EQ(tree.draft_nodes(), 5);
   EXPECT_EQ(passes, 1);
+}
+
+/// Else a text would never be drafted to its end.
+TEST(DrawnLaw, HasTheEndTokensOnceTheAnswerIsLongEnough) {
+  constexpr TokenId kEnd = 2;
+  constexpr int kLeast = 3;
+  const std::vector<float> logits = {0, 1, 2, 3};
+  const SamplerOptions options{.temperature = 1, .banned_early = {kEnd}, .least_answer = kLeast};
+  const Law<double> early = drawn_law(logits, {}, 4, {options, kLeast - 1});
+  const Law<double> later = drawn_law(logits, {}, 4, {options, kLeast});
+  EXPECT_EQ(early.of(kEnd), 0);
+  EXPECT_NEAR(early.total(), 1, 1e-12);
+  EXPECT_NEAR(later.of(kEnd), std::exp(2) / (1 + std::exp(1) + std::exp(2) + std::exp(3)), 1e-6);
 }
 
 TEST(DrawnTree, OnlyFixedTreesCanBeDrawn) {

@@ -83,7 +83,7 @@ class Writer {
         target_config_(read_model_config(target)),
         taps_(fit_to_target(config_, target_config_, tensors_.doing())),
         tokens_(read_draft_vocabulary(tensors_, target_config_.vocabulary)),
-        shares_output_(config_.shared_output || output == HeadOutput::of_target) {}
+        shares_output_(output == HeadOutput::of_target) {}
 
   bool write(HeadStorage storage, const std::filesystem::path& file, const StopFlag* stop);
 
@@ -93,6 +93,7 @@ class Writer {
   void check_shared_output() const;
   GgufMetadata metadata() const;
   void add(std::string_view common, std::string_view name, HeadStorage storage);
+  void add_output_of_target(std::string_view name, HeadStorage storage);
   void add_frequency_factors();
   void add_vocabulary();
   std::vector<float> values_of(const StoredTensor& tensor) const;
@@ -219,6 +220,8 @@ GgufMetadata Writer::metadata() const {
   if (head_.metadata.contains("talon"))
     values.emplace_back("talon.origin", head_.metadata["talon"].dump(
                                             -1, ' ', false, Json::error_handler_t::replace));
+  if (head_.metadata.contains("talon.origin"))  // of a GGUF file
+    values.emplace_back("talon.origin", head_.metadata["talon.origin"]);
   if (target_.format != CheckpointFormat::gguf) return values;
   for (const auto& [key, value] : target_.metadata.items()) {
     if (key.starts_with("tokenizer.")) values.emplace_back(key, value);
@@ -246,6 +249,26 @@ std::vector<std::byte> copy_bytes(const std::vector<Value>& values) {
   return {bytes.begin(), bytes.end()};
 }
 
+/// Rows of so many values are stored in it.
+StorageType stored_type(HeadStorage storage, std::int64_t width) {
+  const auto block = static_cast<std::int64_t>(block_shape(StorageType::q8_0).elements);
+  const bool whole_blocks = width % block == 0;
+  if (storage == HeadStorage::f32) return StorageType::f32;
+  if (storage == HeadStorage::q8_0 && whole_blocks) return StorageType::q8_0;
+  if (storage == HeadStorage::q4_1 && whole_blocks) return StorageType::q4_1;
+  return StorageType::f16;
+}
+
+/// `type`: one that stored_type() gives.
+std::vector<std::byte> bytes_in(StorageType type, const std::vector<float>& values) {
+  if (type == StorageType::f32) return copy_bytes(values);
+  if (type == StorageType::q8_0) return quantize_q8_0(values);
+  if (type == StorageType::q4_1) return quantize_q4_1(values);
+  std::vector<std::uint16_t> halves(values.size());
+  std::transform(values.begin(), values.end(), halves.begin(), float_to_half);
+  return copy_bytes(halves);
+}
+
 /// Row i of the result is row order[i] of `values`.
 std::vector<float> reordered(const std::vector<float>& values,
                              const std::vector<std::int32_t>& order) {
@@ -266,16 +289,30 @@ void Writer::add(std::string_view common, std::string_view name, HeadStorage sto
     const int heads = query ? config_.heads : config_.kv_heads;
     values = reordered(values, pairwise_order(heads, config_.head_dim));
   }
-  if (tensor->shape.size() == 1 || storage == HeadStorage::f32)
-    return keep(name, StorageType::f32, tensor->shape, copy_bytes(values));
-  const auto block = static_cast<std::int64_t>(block_shape(StorageType::q8_0).elements);
-  if (storage == HeadStorage::q8_0 && tensor->shape.back() % block == 0)
-    return keep(name, StorageType::q8_0, tensor->shape, quantize_q8_0(values));
-  if (storage == HeadStorage::q4_1 && tensor->shape.back() % block == 0)
-    return keep(name, StorageType::q4_1, tensor->shape, quantize_q4_1(values));
-  std::vector<std::uint16_t> halves(values.size());
-  std::transform(values.begin(), values.end(), halves.begin(), float_to_half);
-  keep(name, StorageType::f16, tensor->shape, copy_bytes(halves));
+  const bool is_vector = tensor->shape.size() == 1;
+  const StorageType type =
+      is_vector ? StorageType::f32 : stored_type(storage, tensor->shape.back());
+  keep(name, type, tensor->shape, bytes_in(type, values));
+}
+
+/// Of a head that has its output rows there alone. Those that are stored as asked for stay as they
+/// are.
+void Writer::add_output_of_target(std::string_view name, HeadStorage storage) {
+  const StoredTensor& output = output_of_target();
+  const std::size_t row_bytes = output.bytes.size() / static_cast<std::size_t>(output.shape[0]);
+  std::vector<std::byte> rows;
+  rows.reserve(tokens_.size() * row_bytes);
+  for (const TokenId token : tokens_) {
+    const auto row = output.bytes.subspan(static_cast<std::size_t>(token) * row_bytes, row_bytes);
+    rows.insert(rows.end(), row.begin(), row.end());
+  }
+  const StorageType type = stored_type(storage, config_.hidden);
+  if (type != output.type) {
+    std::vector<float> values(tokens_.size() * static_cast<std::size_t>(config_.hidden));
+    dequantize(output.type, rows, values);
+    rows = bytes_in(type, values);
+  }
+  keep(name, type, {static_cast<std::int64_t>(tokens_.size()), config_.hidden}, std::move(rows));
 }
 
 void Writer::add_frequency_factors() {
@@ -299,8 +336,13 @@ bool Writer::write(HeadStorage storage, const std::filesystem::path& file, const
   if (shares_output_) check_shared_output();
   for (const auto& [common, name] : kHeadNames) {
     if (is_stopped()) return false;
-    const bool left_out = common == "token_map" || (shares_output_ && common == "lm_head.weight");
-    if (!left_out) add(common, name, storage);
+    const bool is_output = common == "lm_head.weight";
+    if (common == "token_map" || (is_output && shares_output_)) continue;
+    if (is_output && config_.shared_output) {
+      add_output_of_target(name, storage);
+    } else {
+      add(common, name, storage);
+    }
   }
   add_frequency_factors();
   add_vocabulary();

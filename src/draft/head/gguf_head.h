@@ -28,8 +28,9 @@ RopeConfig gguf_head_rope(const Checkpoint& checkpoint, const HeadTensors& tenso
                           int head_dim);
 
 enum class HeadStorage { q8_0, q4_1, f16, f32 };
-/// Where a head with a reduced vocabulary has the rows of its output matrix: in the file, or, where
-/// they are the target's own, as trained by Talon, there alone. llama.cpp reads the first.
+/// Where a head with a reduced vocabulary has the rows of its output matrix: in the file, copied
+/// from the target if the head that is written has them there, or, where they are the target's own,
+/// as trained by Talon, there alone. llama.cpp reads the first.
 enum class HeadOutput { in_file, of_target };
 
 /// Writes a head in any layout that Talon reads as a GGUF file. `target`: the model it drafts for,

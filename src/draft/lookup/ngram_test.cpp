@@ -4,6 +4,7 @@
 
 #include "draft/lookup/ngram_index.h"
 #include "draft/registry.h"
+#include "sample/race.h"
 
 namespace talon::ngram_test {
 namespace {
@@ -118,6 +119,36 @@ TEST(NgramDrafter, ObservingInPiecesGivesTheSameTreeAsAtOnce) {
   const DraftTree whole = proposal("ngram", text);
   EXPECT_EQ(tree.tokens(), whole.tokens());
   EXPECT_EQ(tree.parents(), whole.parents());
+}
+
+/// Four tokens followed once each, and all are drawn as often: the places alone guess the newest of
+/// them, right one time in four.
+TEST(NgramDrafter, IsRightMoreOftenWithTheNoiseOfTheDraw) {
+  const std::vector<TokenId> text = {50, 1, 101, 50, 2, 102, 50, 3, 103, 50, 4, 104, 50};
+  const std::vector<float> logits(5);
+  const std::vector<TokenId> followed = {1, 2, 3, 4};
+  const SamplerOptions hot{.temperature = 1};
+  auto drafter = make_drafter("ngram:levels=1", {});
+  auto state = drafter->start();
+  drafter->observe(*state, {text, 0, {}, false});
+  constexpr int kDraws = 400;
+  int with = 0, without = 0;
+  for (std::uint64_t seed = 1; seed <= kDraws; ++seed) {
+    const PositionRandom random(seed, 0);
+    const TokenId drawn =
+        race_among(followed, {logits, 0, hot.temperature}, RaceNoise(random, text.size())).token;
+    for (const bool races : {true, false}) {
+      DraftTree tree(50);
+      DraftJob job{state.get(), nullptr, {64, 64, 64},
+                   &tree,       &random, static_cast<int>(text.size()) - 1};
+      job.sampler = &hot;
+      job.races = races;
+      drafter->propose({&job, 1});
+      (races ? with : without) += first_path(tree).front() == drawn ? 1 : 0;
+    }
+  }
+  EXPECT_NEAR(without, kDraws / 4, 35);  // 4 standard deviations
+  EXPECT_NEAR(with, 0.75 * kDraws, 35);
 }
 
 TEST(NgramDrafter, ChancesOfSiblingsSumToAtMostOne) {

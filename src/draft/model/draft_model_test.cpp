@@ -6,6 +6,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "core/error.h"
+#include "draft/registry.h"
 #include "io/test_files.h"
 #include "model/load/fingerprint.h"
 
@@ -24,6 +25,19 @@ void write_model(const fs::path& folder, const Json& more) {
   Json config = open_checkpoint(kModel).metadata;
   config.update(more);
   std::ofstream(folder / "config.json") << config;
+}
+
+TEST(DraftModel, IsKeptAsItsFileHasItUnlessTheOptionSaysOtherwise) {
+  const Checkpoint files = open_checkpoint(kModel);
+  const auto backend = make_cpu_backend({.threads = 1});
+  const Model target = load_model(files, *backend);
+  const auto bytes_with = [&](const std::string& weights) {
+    return make_drafter("draft:model=self" + weights, {.target = &target})->traits().pass_bytes;
+  };
+  EXPECT_EQ(bytes_with(""), target.weight_bytes);
+  EXPECT_EQ(bytes_with(",weights=stored"), target.weight_bytes);
+  EXPECT_LT(bytes_with(",weights=int8"), target.weight_bytes);
+  EXPECT_LT(bytes_with(",weights=int4"), bytes_with(",weights=int8"));
 }
 
 /// What `talon train head --kind draft` makes has no tokenizer, and says whose tokens it reads.

@@ -58,6 +58,7 @@ std::vector<Option> options_of_network() {
   std::vector<Option> options = head_options();
   options.erase(options.begin());  // head
   for (Option& option : options) {
+    if (option.name == "weights") option = model_weights_option();
     if (option.name == "beta") option.usual = "1";
   }
   return options;

@@ -35,7 +35,7 @@ struct Growing {
   DraftPlace place;  // where the children of its newest rows stand
   std::unique_ptr<TreeGrowth> growth;
   std::vector<TokenId> tokens;   // of the rows in flight, in the model's own
-  std::vector<NodeId> parents;   // likewise; -1: the text
+  std::vector<NodeId> parents;   // of the rows in flight; -1: the text
   int newest = 0;                // first row of the newest level
   int levels = 0;                // at most
   int outputs = 1;               // rows whose children come next
@@ -219,7 +219,7 @@ class ModelDrafter : public Drafter {
     std::vector<std::vector<TokenId>> texts;
     std::vector<SequenceRows> batch;
     for (Growing& tree : trees) {
-      if (is_staged()) tree.guessed = stage_guesses(*tree.state, tree.levels - 1);
+      if (is_staged()) tree.guessed = stage_guesses(tree);
       const auto news = waiting(*tree.state);
       auto& text = texts.emplace_back(news.begin(), news.end());
       text.insert(text.end(), tree.guessed.begin(), tree.guessed.end());
@@ -247,7 +247,9 @@ class ModelDrafter : public Drafter {
   }
 
   /// The likeliest path of what the stage proposes after the text.
-  std::vector<TokenId> stage_guesses(ModelState& state, int most) const {
+  std::vector<TokenId> stage_guesses(const Growing& growing) const {
+    ModelState& state = *growing.state;
+    const int most = growing.levels - 1;
     const std::span news = std::span(state.text).subspan(state.staged);
     if (!news.empty()) {
       options_.stage->observe(*state.stage,
@@ -257,6 +259,7 @@ class ModelDrafter : public Drafter {
     DraftTree tree(state.text.back());
     if (most < 1) return {};
     DraftJob job{state.stage.get(), nullptr, {most, most, 1}, &tree};
+    tell_draws(growing, job);
     options_.stage->propose({&job, 1});
     std::vector<TokenId> guesses;
     for (NodeId node = 0; static_cast<int>(guesses.size()) < most;) {
@@ -269,6 +272,16 @@ class ModelDrafter : public Drafter {
       guesses.push_back(tree[node = best].token);
     }
     return guesses;
+  }
+
+  /// Of the draws that the model itself knows. The stage reads the model's own tokens: where those
+  /// are not the target's, neither places nor noise are, and it guesses as if for a greedy text.
+  void tell_draws(const Growing& growing, DraftJob& stage_job) const {
+    if (!draft_.vocabulary.same) return;
+    stage_job.random = growing.job->random;
+    stage_job.position = growing.job->position;
+    stage_job.sampler = growing.job->sampler;
+    stage_job.races = growing.place.races();
   }
 
   /// The stage's guesses stay as far as the model itself would have drafted them; each gives a
@@ -313,14 +326,16 @@ class ModelDrafter : public Drafter {
   void read_laws(std::span<Growing> trees) {
     int row = 0;
     for (Growing& tree : trees) {
-      if (tree.draws) tree.after = law_of(logits_.view().row_range(row, 1), *tree.job->sampler);
+      if (tree.draws) tree.after = law_of(tree, logits_.view().row_range(row, 1));
       row += tree.outputs;
     }
   }
-  Law<double> law_of(const View& logits, const SamplerOptions& options) {
+  Law<double> law_of(const Growing& tree, const View& logits) {
     std::vector<float> own(static_cast<std::size_t>(logits.cols));
     backend_.download(logits, own);
-    return drawn_law(own, draft_.vocabulary.target_of, target_rows_, options);
+    const DraftJob& job = *tree.job;
+    const int answered = job.answered() + job.tree->depth(tree.end);
+    return drawn_law(own, draft_.vocabulary.target_of, target_rows_, {*job.sampler, answered});
   }
   /// Draws a chain's next token; false if it is complete.
   bool draw(Growing& tree) {

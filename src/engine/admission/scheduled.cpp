@@ -15,6 +15,21 @@ DraftJob draft_job_of(Scheduled& entry) {
   return job;
 }
 
+std::vector<RaceDraw> race_draws(std::span<const Scheduled> scheduled) {
+  std::vector<RaceDraw> draws;
+  for (const Scheduled& entry : scheduled) {
+    if (!entry.draws) continue;
+    const Sequence& sequence = *entry.sequence;
+    const Sampler& sampler = sequence.sampler;
+    const double temperature = sampler.plain_race() ? sampler.options().temperature : 1;
+    for (const DraftTree::Node& node : entry.tree.nodes) {
+      const auto position = sequence.tokens.size() + static_cast<std::size_t>(node.depth);
+      draws.push_back({{sequence.random, position}, temperature});
+    }
+  }
+  return draws;
+}
+
 GrantedRows granted_rows(std::span<const Scheduled> scheduled) {
   GrantedRows rows;
   long positions = 0;

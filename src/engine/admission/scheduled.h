@@ -21,15 +21,19 @@ struct Scheduled {
   PlanContext context;
   DraftTree tree{0};            // of a chunk: the root only, which is its last row
   std::vector<TokenId> tokens;  // per node of the tree: the rows of its check
-  std::vector<NodeId> parents;  // likewise
+  std::vector<NodeId> parents;  // of each node of the tree
   VerifyResult verdict;
-  double own_draft_ms = 0;            // RoundOutcome
-  int sharers = 0;                    // likewise
+  double own_draft_ms = 0;            // RoundOutcome::own_draft_ms
+  int sharers = 0;                    // RoundOutcome::sharers
   double draft_ms = 0, check_ms = 0;  // of the whole round
 };
 
 /// What its drafter is asked for.
 DraftJob draft_job_of(Scheduled& entry);
+
+/// What races for each row that chooses tokens, one after the other: as drawn_token() asks where
+/// the sequence's sampler leaves all to a race, else anything.
+std::vector<RaceDraw> race_draws(std::span<const Scheduled> scheduled);
 
 /// What a round runs beside draft nodes.
 struct GrantedRows {

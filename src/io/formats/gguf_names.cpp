@@ -38,6 +38,12 @@ bool has_word(std::string_view name, std::initializer_list<std::string_view> wor
       words, [&](std::string_view word) { return lower.find(word) != std::string::npos; });
 }
 
+/// A prediction layer alone, as llama.cpp's converter names it. A model that keeps its layer may
+/// say so, too, but elsewhere in its name: NAME-MTP-Q8_0.gguf.
+bool is_named_as_layer(std::string_view path) {
+  return lower_of(path.substr(path.rfind('/') + 1)).starts_with("mtp-");
+}
+
 template <typename Wanted>
 std::vector<std::string> sorted_of(const std::vector<std::string>& files, const Wanted& wanted) {
   std::vector<std::string> chosen;
@@ -69,7 +75,8 @@ bool is_further_part(std::string_view name) {
 }
 
 bool is_head_file(std::string_view name) {
-  return name.ends_with(kEnding) && has_word(name, {"eagle", "dflash", "medusa"});
+  return name.ends_with(kEnding) &&
+         (has_word(name, {"eagle", "dflash", "dspark", "medusa"}) || is_named_as_layer(name));
 }
 
 bool is_model_file(std::string_view name) {

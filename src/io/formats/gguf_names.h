@@ -12,7 +12,7 @@ namespace talon {
 std::string stem_of_gguf(std::string_view name);
 /// A part that is not the first.
 bool is_further_part(std::string_view name);
-/// A draft head for the model beside it.
+/// A draft head for the model beside it, or its prediction layer (mtp-NAME.gguf).
 bool is_head_file(std::string_view name);
 /// A model that can be opened: a GGUF file, or the first of several, that is neither a draft head
 /// nor a projector of pictures.

@@ -22,6 +22,18 @@ TEST(GgufNames, AreNotHeadsNorProjectors) {
   EXPECT_FALSE(is_model_file("config.json"));
 }
 
+TEST(GgufNames, OfPredictionLayersBeginWithMtpAndModelsThatKeepTheirsMayHaveItElsewhere) {
+  for (const char* name : {"mtp-m-Q8_0.gguf", "MTP/mtp-m.gguf", "m-DSpark-BF16.gguf"}) {
+    EXPECT_TRUE(is_head_file(name)) << name;
+    EXPECT_FALSE(is_model_file(name)) << name;
+  }
+  for (const char* name :
+       {"m-MTP-Q8_0.gguf", "m-Q8_0-mtp.gguf", "mtp-files/m.gguf", "mtp.gguf", "smtp-m.gguf"}) {
+    EXPECT_FALSE(is_head_file(name)) << name;
+    EXPECT_TRUE(is_model_file(name)) << name;
+  }
+}
+
 TEST(GgufNames, WhereThereIsNoModelWhatIsCalledAHeadStandsForTheFolder) {
   using Names = std::vector<std::string>;
   EXPECT_EQ(models_among({"eagle3.gguf", "Q4/m.gguf", "mmproj.gguf"}), Names{"Q4/m.gguf"});
@@ -47,7 +59,8 @@ TEST(GgufNames, AQuantisationStandsForTheOnlyModelThatHasIt) {
                        "m-IQ4_XS.gguf",
                        "m.f16.gguf",
                        "other.f16.gguf",
-                       "m-EAGLE3-Q6_K.gguf"};
+                       "m-EAGLE3-Q6_K.gguf",
+                       "mtp-m-Q4_K_M.gguf"};
   EXPECT_EQ(parts_among(files, "Q4_K_M"), Names{"m-Q4_K_M.gguf"});
   EXPECT_EQ(parts_among(files, "q8_0"),
             (Names{"m-Q8_0-00001-of-00002.gguf", "m-Q8_0-00002-of-00002.gguf"}));

@@ -145,6 +145,10 @@ class Machine {
   }
 
   void push(Value value) {
+    constexpr std::size_t kMostValues = 1u << 21;  // those of a hundred thousand tensors
+    if (arena_.size() == kMostValues) {
+      refuse(fmt::format("at most {} values", kMostValues), "more");
+    }
     stack_.push_back(static_cast<Ref>(arena_.size()));
     arena_.push_back(std::move(value));
   }

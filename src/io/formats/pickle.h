@@ -27,7 +27,7 @@ struct PickledTensor {
 /// dict that holds one as "model", "module" or "state_dict" beside other things, and returns its
 /// tensors in order. Nothing is imported or called: objects of other classes than those torch.save
 /// (protocol 2) writes for such a dict are passed over where nothing is asked of them, else refused
-/// by name, as are other opcodes. Memory is bounded by a multiple of the pickle's size. Throws
+/// by name, as are other opcodes. Takes at most a few hundred MB, whatever the pickle says. Throws
 /// Error, beginning with `doing`.
 std::vector<PickledTensor> read_state_dict(std::span<const std::byte> pickle,
                                            const std::string& doing);

@@ -139,6 +139,13 @@ TEST(TorchBin, RefusesBrokenStacks) {
   }
 }
 
+TEST(TorchBin, RefusesMoreValuesThanAModelHas) {
+  PickleWriter pickle;
+  const std::string message = refusal(with_pickle(pickle.op(std::string(3'000'000, ']')).file()));
+  EXPECT_NE(message.find("expected at most 2097152 values, found more"), std::string::npos)
+      << message;
+}
+
 TEST(TorchBin, AContainerThatHoldsItselfDoesNoHarm) {
   PickleWriter pickle;
   pickle.op("]q").op(std::string_view("\0h\0a.", 5));

@@ -33,6 +33,8 @@ class StateMemory {
   /// them.
   void reserve_flight(int rows);
   View flight(int layer, int rows) const;
+  /// Of how many rows; their memory moves when it grows.
+  int flight_room() const { return flight_rows_; }
   /// The state behind the rows in flight that `rows` lists, one after the other, all layers.
   void replay(const StateRun& run, std::span<const StateRow> rows);
 

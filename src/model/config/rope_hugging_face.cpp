@@ -28,7 +28,7 @@ double read_attention_factor(const ConfigKeys& scaling, double factor) {
   const double all = scaling.number_or("mscale_all_dim", 0, 1e3, 0);
   if (mscale == 0 || all == 0) return yarn_attention_factor(factor);
   const double both = yarn_attention_factor(factor, mscale) / yarn_attention_factor(factor, all);
-  return static_cast<float>(both);  // likewise
+  return static_cast<float>(both);  // as GGUF files keep it
 }
 
 void read_llama3(const ConfigKeys& scaling, RopeConfig& rope) {

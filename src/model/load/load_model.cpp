@@ -1,3 +1,5 @@
+#include "model/load/load_model.h"
+
 #include <algorithm>
 
 #include "core/error.h"
@@ -22,15 +24,20 @@ void require_room(const Checkpoint& checkpoint, const Backend& backend, const Mo
 }  // namespace
 
 Model load_model(const Checkpoint& checkpoint, Backend& backend, const LoadOptions& options) {
+  require_room(checkpoint, backend, read_model_config(checkpoint), options.layout);
+  TensorLoader tensors(checkpoint, backend, options);
+  return load_by(tensors, backend, options.context);
+}
+
+Model load_by(TensorLoader& tensors, Backend& backend, int context) {
+  const Checkpoint& checkpoint = tensors.checkpoint();
   Model model;
   model.backend = &backend;
   model.source = checkpoint.path;
   model.config = read_model_config(checkpoint);
   ModelConfig& config = model.config;
-  if (options.context > 0) config.context = std::min(config.context, options.context);
+  if (context > 0) config.context = std::min(config.context, context);
   choose_divisors(config.rope, config.context);
-  require_room(checkpoint, backend, config, options.layout);
-  TensorLoader tensors(checkpoint, backend, options);
   LayerLoader layers(tensors, config);
   const TensorNames& names = layers.names();
   if (config.image) {

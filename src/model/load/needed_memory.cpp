@@ -4,6 +4,7 @@
 
 #include "io/tensor_layout.h"
 #include "model/load/load_layer.h"
+#include "model/load/made_types.h"
 
 namespace talon {
 namespace {
@@ -28,6 +29,11 @@ double least_bits(StorageType type, WeightLayout layout) {
                   8 * static_cast<double>(block.bytes) / static_cast<double>(block.elements));
 }
 
+/// Stacks of experts of folders have names without ".weight".
+bool is_named_as_weight(const std::string& name, bool is_stack) {
+  return name.ends_with(".weight") || (is_stack && name.find(".experts.") != std::string::npos);
+}
+
 }  // namespace
 
 std::size_t least_bytes(StorageType type, WeightLayout layout, std::uint64_t values) {
@@ -37,20 +43,33 @@ std::size_t least_bytes(StorageType type, WeightLayout layout, std::uint64_t val
 std::size_t least_weight_bytes(const Checkpoint& checkpoint, const ModelConfig& config,
                                WeightLayout layout) {
   const TensorNames names = TensorNames::of(checkpoint.format, config);
+  std::optional<Quantization> quantization;
+  if (checkpoint.format == CheckpointFormat::hugging_face) {
+    quantization = read_quantization(ConfigKeys(checkpoint.metadata, checkpoint.path.string()));
+  }
   const auto is_table = [&](const std::string& name) {
     const bool is_output = name == names.output && !config.tied_output;
     return name == names.embedding || is_output ||
            (config.per_layer_input > 0 && name == names.layer_embedding);
   };
-  const auto is_of_layer = [&](const std::string& name) {
+  const auto is_of_layer = [&](const std::string& name, bool is_stack) {
     const std::optional<int> layer = layer_of(name, names);
-    return layer && *layer < config.layers && name.ends_with(".weight") &&
+    return layer && *layer < config.layers && is_named_as_weight(name, is_stack) &&
            !is_passed_over(name, *layer, names, config);
   };
   std::size_t bytes = 0;
   for (const StoredTensor& tensor : checkpoint.tensors) {
-    const bool is_matrix = tensor.shape.size() >= 2 && holds_reals(tensor.type);
-    if (!is_matrix || !(is_table(tensor.name) || is_of_layer(tensor.name))) continue;
+    if (const auto made = outline_of_made(tensor, checkpoint, quantization)) {
+      const bool is_stack = made->type == StorageType::mxfp4;
+      const bool counts = is_table(made->name) || is_of_layer(made->name, is_stack);
+      if (counts) bytes += least_bytes(made->type, layout, made->values);
+      continue;
+    }
+    const std::size_t dimensions = tensor.shape.size();
+    const bool is_matrix = dimensions >= 2 && holds_reals(tensor.type);
+    if (!is_matrix || !(is_table(tensor.name) || is_of_layer(tensor.name, dimensions == 3))) {
+      continue;
+    }
     std::uint64_t values = 1;
     for (const std::int64_t size : tensor.shape) values *= static_cast<std::uint64_t>(size);
     bytes += least_bytes(tensor.type, layout, values);

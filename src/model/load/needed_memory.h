@@ -13,8 +13,8 @@ namespace talon {
 std::size_t least_bytes(StorageType type, WeightLayout layout, std::uint64_t values);
 
 /// Bytes that the matrices of a model of texts take for sure once they are loaded: no more than
-/// they then have, so that no model is refused that fits. Those of the files, which are mapped, do
-/// not count, nor do matrices that are put together from parts.
+/// they then have, so that no model is refused that fits. Matrices that are put together count as
+/// what they become at least. Those of the files, which are mapped, do not count.
 std::size_t least_weight_bytes(const Checkpoint& checkpoint, const ModelConfig& config,
                                WeightLayout layout);
 

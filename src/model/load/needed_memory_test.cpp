@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <deque>
+
 #include "backend/cpu/cpu.h"
 #include "backend/reference/reference.h"
 #include "backend/weight_layout.h"
 #include "core/error.h"
+#include "model/load/made_types.h"
 #include "model/model.h"
 
 namespace talon::needed_memory_test {
@@ -68,6 +72,76 @@ TEST(NeededMemory, ThatIsNotThereIsAnErrorBeforeAnythingIsLoaded) {
     EXPECT_NE(message.find(" MiB, the memory that is available, found 21474836"), std::string::npos)
         << message;
   }
+}
+
+class MadeTypes : public testing::Test {
+ protected:
+  template <typename T>
+  void add(const std::string& name, StorageType type, std::vector<std::int64_t> shape,
+           const std::vector<T>& values) {
+    auto& bytes = bytes_.emplace_back(values.size() * sizeof(T));
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    folder_.tensors.push_back({name, type, std::move(shape), bytes});
+  }
+  std::optional<MadeOutline> outline(const std::string& name) const {
+    return outline_of_made(folder_.require(name), folder_, quantization_);
+  }
+
+  Quantization quantization_;
+  Checkpoint folder_{.format = CheckpointFormat::hugging_face,
+                     .path = "folder",
+                     .metadata = Json::object(),
+                     .tensors = {},
+                     .files = {},
+                     .owned = {}};
+  std::deque<std::vector<std::byte>> bytes_;
+};
+
+TEST_F(MadeTypes, GroupsThatCutBlocksOf32BecomeFloats) {
+  quantization_.method = Quantization::Method::gptq;
+  quantization_.group = 32;
+  add("a.qweight", StorageType::i32, {8, 8}, std::vector<std::int32_t>(64));
+  ASSERT_TRUE(outline("a.qweight"));
+  EXPECT_EQ(outline("a.qweight")->name, "a.weight");
+  EXPECT_EQ(outline("a.qweight")->values, 64U * 8U);
+  EXPECT_EQ(outline("a.qweight")->type, StorageType::q4_0);
+  std::vector<std::int32_t> groups(64, 1);
+  add("a.g_idx", StorageType::i32, {64}, groups);
+  EXPECT_EQ(outline("a.qweight")->type, StorageType::q4_0);
+  EXPECT_FALSE(outline("a.g_idx"));
+  folder_.tensors.pop_back();
+  groups[3] = 0;
+  add("a.g_idx", StorageType::i32, {64}, groups);
+  EXPECT_EQ(outline("a.qweight")->type, StorageType::f32);
+  folder_.tensors.pop_back();
+  quantization_.group = 16;
+  EXPECT_EQ(outline("a.qweight")->type, StorageType::f32);
+}
+
+TEST_F(MadeTypes, BytesBecomeTheSmallestTypeThatHoldsThem) {
+  quantization_.method = Quantization::Method::whole_numbers;
+  quantization_.bits = 8;
+  std::vector<std::int8_t> codes(32, -8);
+  add("a.weight", StorageType::i8, {1, 32}, codes);
+  EXPECT_FALSE(outline("a.weight")) << "no scale";
+  add("a.weight_scale", StorageType::f32, {1}, std::vector<float>{1});
+  EXPECT_FALSE(outline("a.weight_scale"));
+  ASSERT_TRUE(outline("a.weight"));
+  EXPECT_EQ(outline("a.weight")->type, StorageType::q4_0);
+  codes[31] = 8;
+  std::memcpy(bytes_[0].data(), codes.data(), codes.size());
+  EXPECT_EQ(outline("a.weight")->type, StorageType::q8_0);
+}
+
+TEST_F(MadeTypes, Fp8BecomesFloatsAndPlainNumbersStay) {
+  quantization_.method = Quantization::Method::float_blocks;
+  add("a.weight", StorageType::f8_e4m3, {2, 2}, std::vector<std::uint8_t>(4));
+  add("a.weight_scale_inv", StorageType::f32, {1, 1}, std::vector<float>{1});
+  add("b.weight", StorageType::bf16, {2, 2}, std::vector<std::uint16_t>(4));
+  ASSERT_TRUE(outline("a.weight"));
+  EXPECT_EQ(outline("a.weight")->type, StorageType::f32);
+  EXPECT_EQ(outline("a.weight")->values, 4U);
+  EXPECT_FALSE(outline("b.weight"));
 }
 
 }  // namespace

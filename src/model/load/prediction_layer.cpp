@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "io/quote.h"
+#include "io/tensor_layout.h"
 
 namespace talon {
 namespace {
@@ -84,6 +86,37 @@ std::optional<PredictionLayer> find_prediction_layer(const Checkpoint& file,
   if (!file.find(place.output_norm) && file.find(norm)) place.output_norm = norm;  // MiMo's
   place.fused_qkv = file.find(fmt::format("blk.{}.attn_qkv.weight", target.layers)) != nullptr;
   return place;
+}
+
+std::string prediction_problem(const Checkpoint& file, const ModelConfig& target) {
+  if (target.image) return "expected a target that writes text, found one that draws";
+  const std::optional<PredictionLayer> place = find_prediction_layer(file, target);
+  if (!place) {
+    return fmt::format("expected a prediction layer ({}), found none",
+                       gguf_prediction_layer(target).fc);
+  }
+  const StoredTensor& fc = file.require(place->fc);
+  const std::vector<std::int64_t> shape = {target.hidden, std::int64_t{2} * target.hidden};
+  if (fc.shape != shape) {
+    return fmt::format("{}: expected {}, found {}", quote(fc.name), show_shape(shape),
+                       show_shape(fc.shape));
+  }
+  for (const std::string& norm : {place->embedding_norm, place->feature_norm, place->output_norm}) {
+    if (!file.find(norm)) return fmt::format("expected {}, found none", quote(norm));
+  }
+  return "";
+}
+
+bool is_prediction_layer_alone(const Checkpoint& file) {
+  if (file.format != CheckpointFormat::gguf) return false;
+  const auto predicts = [](const StoredTensor& tensor) {
+    return tensor.name.starts_with("blk.") && tensor.name.ends_with(".nextn.eh_proj.weight");
+  };
+  const auto is_of_first_layer = [](const StoredTensor& tensor) {
+    return tensor.name.starts_with("blk.0.");
+  };
+  return std::ranges::any_of(file.tensors, predicts) &&
+         std::ranges::none_of(file.tensors, is_of_first_layer);
 }
 
 ModelConfig prediction_config(const ModelConfig& target, const PredictionLayer& place) {

@@ -25,6 +25,13 @@ std::optional<PredictionLayer> find_prediction_layer(const Checkpoint& file,
 /// The names of a GGUF, whether it has one or not.
 PredictionLayer gguf_prediction_layer(const ModelConfig& target);
 
+/// Why the drafter `mtp` cannot draft for the target with the layer in `file`, beside its other
+/// tensors or alone; empty: it can.
+std::string prediction_problem(const Checkpoint& file, const ModelConfig& target);
+/// A GGUF with prediction layers and none of the model's own, as llama.cpp's converter writes
+/// mtp-NAME.gguf; it may hold copies of the model's tables.
+bool is_prediction_layer_alone(const Checkpoint& file);
+
 /// The target with the layer in its place: one like the target's last layer with attention, MiMo's
 /// with a window and without experts.
 ModelConfig prediction_config(const ModelConfig& target, const PredictionLayer& place);

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/half.h"
+#include "io/tensor_layout.h"
 
 namespace talon {
 namespace {
@@ -261,6 +262,7 @@ MadeMatrix read_floats(const Parts& parts, const Quantization& q, int rows, int 
   const bool blocks = q.block_rows > 0;
   const std::string name = parts.has("weight_scale_inv") ? "weight_scale_inv" : "weight_scale";
   const StoredTensor& codes = parts.tensor("weight", {rows, cols});
+  if (!holds_reals(codes.type)) parts.bytes("weight", StorageType::f8_e4m3, {rows, cols});
   const int height = blocks ? q.block_rows : 1, width = blocks ? q.block_cols : cols;
   const int across = (cols + width - 1) / width;
   const auto scales = blocks ? parts.numbers(name, {(rows + height - 1) / height, across})

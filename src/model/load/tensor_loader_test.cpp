@@ -61,6 +61,18 @@ TEST_F(QuantizedParts, OneScaleOfFp8CountsForTheWholeMatrixUnderBothNames) {
   }
 }
 
+TEST_F(QuantizedParts, WholeNumbersWhereFp8IsExpectedAreRefusedByName) {
+  say({{"quant_method", "fp8"}, {"weight_block_size", nullptr}});
+  for (const StorageType type : {StorageType::i8, StorageType::u8, StorageType::i32}) {
+    folder_.tensors.clear();
+    add("a.weight", type, {2, 2}, std::vector<std::uint8_t>(4 * block_shape(type).bytes));
+    add("a.weight_scale", StorageType::f32, {}, std::vector<float>{0.25F});
+    const std::string expected =
+        fmt::format("\"a.weight\": expected f8_e4m3, found {}", name_of(type));
+    EXPECT_NE(refusal(2, 2).find(expected), std::string::npos) << refusal(2, 2);
+  }
+}
+
 TEST_F(QuantizedParts, ProductsThatAreNotFiniteAreRefused) {
   say({{"quant_method", "fp8"}, {"weight_block_size", {1, 1}}});
   add("a.weight", StorageType::f8_e4m3, {1, 2}, std::vector<std::uint8_t>{kOne, kOne + 16});

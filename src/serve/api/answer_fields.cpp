@@ -28,10 +28,28 @@ std::uint64_t any_seed() {
   return (static_cast<std::uint64_t>(device()) << 32 | device()) >> 11;  // exact in every JSON
 }
 
+/// As llama.cpp says "any" and "no limit".
+bool is_minus_one(const Json& value) {
+  if (value.is_number_float()) return value.get<double>() == -1;
+  const bool is_signed = value.is_number_integer() && !value.is_number_unsigned();
+  return is_signed && value.get<std::int64_t>() == -1;
+}
+
+void read_max_tokens(const Fields& fields, const FieldNames& names, AnswerFields& answer) {
+  for (const std::string_view name : names.max_tokens) {
+    const Json* most = fields.find(name);
+    if (!most) continue;
+    answer.has_no_limit = is_minus_one(*most);
+    answer.max_new.reset();
+    if (answer.has_no_limit) continue;
+    answer.max_new = static_cast<int>(*fields.integer(name, 1, kMostTokens));
+  }
+}
+
 /// Every number that `talon run --seed` takes, and the negative ones that clients send.
 std::optional<std::uint64_t> read_seed(const Fields& fields) {
   const Json* seed = fields.find("seed");
-  if (!seed) return std::nullopt;
+  if (!seed || is_minus_one(*seed)) return std::nullopt;
   if (seed->is_number_unsigned()) return seed->get<std::uint64_t>();
   if (seed->is_number_integer()) return static_cast<std::uint64_t>(seed->get<std::int64_t>());
   constexpr double kExact = 9007199254740992;  // 2^53
@@ -104,6 +122,15 @@ std::vector<std::pair<TokenId, float>> read_logit_bias(const Fields& fields, int
   return entries;
 }
 
+/// llama.cpp's, which looks at the last tokens alone.
+void read_repeat_penalty(const Fields& fields, SamplerOptions& sampler) {
+  const int last = int_or(fields, "repeat_last_n", 64, -1, kMostTokens);
+  const double penalty = fields.number("repeat_penalty", 0.01, 100).value_or(1);
+  if (penalty == 1 || last == 0) return;
+  sampler.repetition_penalty = penalty;
+  sampler.penalty_window = std::max(0, last);
+}
+
 SamplerOptions read_sampler(const Fields& fields, const RequestLimits& limits, int vocabulary) {
   SamplerOptions sampler;
   sampler.temperature = fields.number("temperature", 0, 100).value_or(1);
@@ -116,6 +143,7 @@ SamplerOptions read_sampler(const Fields& fields, const RequestLimits& limits, i
   sampler.presence_penalty = fields.number("presence_penalty", -100, 100).value_or(0);
   sampler.frequency_penalty = fields.number("frequency_penalty", -100, 100).value_or(0);
   sampler.repetition_penalty = fields.number("repetition_penalty", 0.01, 100).value_or(1);
+  read_repeat_penalty(fields, sampler);
   sampler.logit_bias = read_logit_bias(fields, limits.logit_bias, vocabulary);
   return sampler;
 }
@@ -165,11 +193,7 @@ AnswerFields read_answer_fields(const Fields& fields, const RequestLimits& limit
                                 const FieldNames& names) {
   AnswerFields answer;
   answer.choices = int_or(fields, "n", 1, 1, limits.choices);
-  for (const std::string_view name : names.max_tokens) {
-    if (const auto most = fields.integer(name, 1, kMostTokens)) {
-      answer.max_new = static_cast<int>(*most);
-    }
-  }
+  read_max_tokens(fields, names, answer);
   answer.min_new = int_or(fields, "min_tokens", 0, 0, answer.max_new.value_or(kMostTokens));
   answer.sampler = read_sampler(fields, limits, vocabulary);
   const auto seed = read_seed(fields);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,7 @@ namespace talon {
 struct AnswerFields {
   int choices = 1;
   std::optional<int> max_new;  // none: as far as the context goes
+  bool has_no_limit = false;   // it is said that there is no max_new
   int min_new = 0;
   SamplerOptions sampler;
   std::uint64_t seed = 0;
@@ -41,15 +43,22 @@ struct AnswerFields {
   std::optional<int> deadline_ms;
 };
 
+/// Of OpenAI, and llama.cpp's.
+inline constexpr std::array<std::string_view, 3> kMaxTokensNames = {
+    "max_tokens", "max_completion_tokens", "n_predict"};
 /// What an interface calls the fields that others call otherwise.
 struct FieldNames {
-  std::array<std::string_view, 2> max_tokens = {"max_tokens", "max_completion_tokens"};
+  std::span<const std::string_view> max_tokens = kMaxTokensNames;  // the last that is there counts
   std::string_view stop = "stop";
 };
 
 /// Throws ApiError. `logprobs` is left to the caller: paths differ in it.
 AnswerFields read_answer_fields(const Fields& fields, const RequestLimits& limits, int vocabulary,
                                 const FieldNames& names = {});
+
+/// Refuses what vLLM, SGLang and llama.cpp have and would change the answer, but for values that
+/// change nothing. Throws ApiError.
+void refuse_foreign_fields(const Fields& fields);
 
 /// A list of token ids. Throws ApiError.
 std::vector<TokenId> read_tokens(const std::string& path, const Json& list, int vocabulary);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "serve/api/answer_json.h"
@@ -15,7 +16,8 @@ namespace {
 constexpr std::array<std::string_view, 1> kTextBlocks = {"text"};
 constexpr std::array<std::string_view, 3> kAnthropicRoles = {"user", "assistant", "system"};
 constexpr std::size_t kMostBlocks = 1024;
-constexpr FieldNames kAnthropicNames = {{"max_tokens", ""}, "stop_sequences"};
+constexpr std::array<std::string_view, 2> kAnthropicLengths = {"max_tokens", "n_predict"};
+constexpr FieldNames kAnthropicNames = {kAnthropicLengths, "stop_sequences"};
 
 std::string_view anthropic_type(int status) {
   switch (status) {
@@ -157,12 +159,14 @@ void read_thinking(const Fields& fields, ChatRenderOptions& options) {
   if (type != "enabled" && type != "adaptive" && type != "disabled") {
     thinking->refuse("type", "one of enabled, adaptive, disabled");
   }
+  thinking->integer("budget_tokens", 0, std::numeric_limits<int>::max());
   ask_to_think(type != "disabled", options);
 }
 
 ChatAsk read_ask(const Json& json, const std::string& text, const RequestLimits& limits) {
   const Fields fields(json);
   const OrderedJson body = ordered_body(json, text);
+  fields.object("output_config");
   ChatAsk ask;
   ask.messages = read_turns(fields, body, limits);
   ask.options = read_render_options(fields);
@@ -350,7 +354,7 @@ void serve_messages(const GenerateInput& input) {
   AnswerFields answer = read_common(input, fields, kAnthropicNames);
   if (!answer.max_new) fields.refuse("max_tokens", "a whole number of at least 1");
   if (answer.choices != 1) fields.refuse("n", "1");
-  fields.object("metadata");
+  if (const auto metadata = fields.object("metadata")) metadata->text("user_id");
   ChatAsk ask = read_ask(*input.body, *input.text, *input.limits);
   AnswerHead head = make_head("msg_", *input.model, std::move(answer));
   ask_chat(input, std::move(ask), head);

@@ -116,6 +116,8 @@ std::vector<TokenId> prompt_tokens(const std::string& path, const Json& prompt, 
   try {
     return encode_prompt(model.tokenizer(), prompt.get_ref<const std::string&>(),
                          most_tokens(model, limits), parse_special);
+  } catch (const BusyError&) {
+    throw;
   } catch (const Error& error) {
     throw ApiError(400, path, path + ": " + error.what(), "context_length_exceeded");
   }
@@ -142,6 +144,7 @@ std::vector<std::vector<TokenId>> read_prompts(const Fields& fields, const Serve
 
 /// What would change the answer of a chat and is not there.
 void refuse_unserved_of_chat(const Fields& fields) {
+  if (fields.flag("echo").value_or(false)) fields.refuse("echo", "false");
   if (const Json* functions = fields.array("functions", 1024); functions && !functions->empty()) {
     fields.refuse("functions", "none: tools have them");
   }
@@ -176,6 +179,7 @@ std::shared_ptr<const std::vector<TokenId>> read_prediction(const Fields& fields
 
 AnswerFields read_common(const GenerateInput& input, const Fields& fields,
                          const FieldNames& names) {
+  refuse_foreign_fields(fields);
   AnswerFields answer =
       read_answer_fields(fields, *input.limits, input.model->config().vocabulary, names);
   answer.returns_metrics |= input.returns_metrics;
@@ -244,6 +248,8 @@ ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimit
   } catch (const PromptTooLong& error) {
     throw ApiError(400, ask.field, fmt::format("{}: {}", ask.field, error.what()),
                    "context_length_exceeded");
+  } catch (const BusyError&) {
+    throw;
   } catch (const Error& error) {
     throw ApiError(400, ask.field, fmt::format("{}: {}", ask.field, error.what()), "invalid_value");
   }
@@ -254,6 +260,8 @@ std::shared_ptr<const ConstraintSource> compile_grammar(const ServedModel& model
                                                         const AskedGrammar& asked) {
   try {
     return model.host->grammars().compile(asked.text);
+  } catch (const BusyError&) {
+    throw;
   } catch (const Error& error) {
     throw ApiError(400, asked.field, fmt::format("{}: {}", asked.field, error.what()),
                    "invalid_grammar");
@@ -347,7 +355,9 @@ void serve_completion(const GenerateInput& input) {
   if (const auto top = fields.integer("logprobs", 0, input.limits->top_logprobs)) {
     answer.logprobs = static_cast<int>(*top);
   }
-  if (!answer.max_new) answer.max_new = std::max(16, answer.min_new);  // as OpenAI has it
+  if (!answer.max_new && !answer.has_no_limit) {
+    answer.max_new = std::max(16, answer.min_new);  // as OpenAI has it
+  }
   auto prompts =
       read_prompts(fields, *input.model, *input.limits, input.limits->choices / answer.choices);
   for (std::size_t i = 0; i < prompts.size(); ++i) {

@@ -15,6 +15,8 @@ namespace {
 constexpr std::array<std::string_view, 5> kRoles = {"system", "developer", "user", "assistant",
                                                     "tool"};
 constexpr std::array<std::string_view, 1> kTextParts = {"text"};
+/// A kind of a part of the assistant's, whose text has the same name.
+constexpr std::string_view kRefusal = "refusal";
 constexpr std::size_t kMostParts = 1024;
 
 /// The arguments of a call: a text, or, as some clients have it, the object.
@@ -69,8 +71,10 @@ ChatMessage read_message(const std::string& path, const Json& json,
   }
   const Json* content = fields.find("content");
   if (!content) fields.refuse("content", "a text or a list of text parts");
+  std::vector<std::string_view> kinds(types.begin(), types.end());
+  if (*role == "assistant") kinds.push_back(kRefusal);
   return {*role == "developer" ? "system" : *role,
-          read_content(path + ".content", *content, types)};
+          read_content(path + ".content", *content, kinds)};
 }
 
 void add_call(std::vector<ChatMessage>& messages, const std::string& id, const std::string& name,
@@ -163,8 +167,9 @@ std::string read_part(const std::string& path, const Json& json,
   if (!type || std::find(types.begin(), types.end(), *type) == types.end()) {
     part.refuse("type", fmt::format("{}", fmt::join(types, " or ")));
   }
-  const auto said = part.text("text");
-  if (!said) part.refuse("text", "a text");
+  const std::string_view name = *type == kRefusal ? kRefusal : "text";
+  const auto said = part.text(name);
+  if (!said) part.refuse(name, "a text");
   return *said;
 }
 
@@ -205,6 +210,12 @@ ChatRenderOptions read_render_options(const Fields& fields) {
                      options.variables[name]);
       }
     }
+  }
+  if (!fields.text("chat_template").value_or("").empty()) {
+    fields.refuse("chat_template", "none: the model has its own");
+  }
+  if (const Json* documents = fields.array("documents", 1024); documents && !documents->empty()) {
+    fields.refuse("documents", "none: chat_template_kwargs may have them");
   }
   read_effort(fields, "reasoning_effort", options);
   return options;

@@ -15,7 +15,8 @@ constexpr std::array<std::string_view, 4> kResponsesRoles = {"system", "develope
                                                              "assistant"};
 constexpr std::array<std::string_view, 1> kThoughtTexts = {"reasoning_text"};
 constexpr std::array<std::string_view, 1> kSummaryTexts = {"summary_text"};
-constexpr FieldNames kResponsesNames = {{"max_output_tokens", ""}, "stop"};
+constexpr std::array<std::string_view, 2> kResponsesLengths = {"max_output_tokens", "n_predict"};
+constexpr FieldNames kResponsesNames = {kResponsesLengths, "stop"};
 
 /// What a call gave: a text, or text parts.
 std::string read_output(const std::string& path, const Fields& item) {
@@ -128,7 +129,7 @@ Json asked_of(const Fields& fields) {
   if (!text.value("format", Json()).is_null()) asked["text"]["format"] = text["format"];
   asked["tools"] = Json::array();
   for (const Json& tool : given("tools", Json::array())) {
-    if (!is_function_tool(tool)) continue;
+    if (!is_function_tool(ToolShape::responses, tool)) continue;
     Json told = {{"type", "function"}};
     for (const char* name : {"name", "description", "parameters", "strict"}) {
       told[name] = tool.value(name, Json());

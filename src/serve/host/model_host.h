@@ -52,7 +52,7 @@ struct JobProgress {
   int prompt_tokens = 0;
   int answer_tokens = 0;
   int drafted = 0;   // draft nodes that were checked
-  int accepted = 0;  // of them became text
+  int accepted = 0;  // draft nodes that became text
 };
 
 /// Rounds that checked a draft.
@@ -61,19 +61,19 @@ struct SpeculationSums {
 
   long drafts = 0;                                // rounds
   long drafted = 0;                               // draft nodes that were checked
-  long accepted = 0;                              // of them became text
+  long accepted = 0;                              // draft nodes that became text
   std::array<long, kPositions> accepted_at = {};  // by their place in the round
 };
 
 /// Sums since the start, and what there is to do.
 struct HostStatistics {
   int running = 0;        // with room in the cache
-  int waiting = 0;        // for it, those that were set back included
+  int waiting = 0;        // for room in the cache, those that were set back included
   double cache_used = 0;  // share of the cache's pages that running answers hold
   long steps = 0;
   long preemptions = 0;
   long prompt_tokens = 0;  // of answers that have begun
-  long reused_tokens = 0;  // of them, found in the cache
+  long reused_tokens = 0;  // tokens of prompts that the cache had
   long answer_tokens = 0;
   SpeculationSums speculation;
   EngineStatistics faults;

@@ -9,13 +9,14 @@
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
-#include <boost/beast/http/status.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <cerrno>
+#include <ctime>
 
 #include "io/quote.h"
 #include "serve/http/http_exchange.h"
 #include "serve/http/request_head.h"
+#include "serve/http/response_head.h"
 
 namespace talon {
 namespace {
@@ -28,13 +29,6 @@ constexpr double kLingerSeconds = 2;  // for a client that still sends what nobo
 constexpr std::size_t kMostLingering = std::size_t{128} << 20;
 constexpr std::size_t kLingerBuffer = 64 << 10;
 constexpr std::size_t kEarlyBytes = 4 << 10;  // that are read at once while nobody waits for them
-
-std::string text_of(boost::beast::string_view view) {
-  return std::string(view.data(), view.size());
-}
-
-/// Answers of other statuses end with their headers.
-bool has_body(int status) { return status != 204 && status != 304; }
 
 class HttpConnection final : public Connection,
                              public AnswerWriter,
@@ -91,7 +85,6 @@ class HttpConnection final : public Connection,
     return shared_.handlers.error(request_, status, message);
   }
   std::optional<HttpResponse> refusal() const;
-  std::optional<HttpResponse> coded_body() const;
 
   void watch();
   void look_whether_gone();
@@ -223,6 +216,9 @@ void HttpConnection::on_header(ErrorCode error) {
 
 std::optional<HttpResponse> HttpConnection::refusal() const {
   const HttpOptions& options = shared_.options;
+  if (const auto problem = head_problem(parser_->get())) {
+    return error(problem->status, problem->message);
+  }
   if (!may_call(request_, options, shared_.is_loopback && !options.has_keys)) {
     return error(403,
                  fmt::format("origin: expected this server's own or the one of --cors, found {}",
@@ -236,21 +232,7 @@ std::optional<HttpResponse> HttpConnection::refusal() const {
                          {"Access-Control-Allow-Headers", "*, Authorization"},
                          {"Access-Control-Max-Age", "86400"}}};
   }
-  if (auto coded = coded_body()) return coded;
   return shared_.handlers.refuse(request_);
-}
-
-/// A body in another form than its own bytes or chunks of them.
-std::optional<HttpResponse> HttpConnection::coded_body() const {
-  const auto& message = parser_->get();
-  const std::string transfer = text_of(message[http::field::transfer_encoding]);
-  if (!transfer.empty() && !boost::beast::iequals(transfer, "chunked")) {
-    return error(501,
-                 fmt::format("Transfer-Encoding: expected chunked, found {}", quote(transfer)));
-  }
-  const std::string content = text_of(message[http::field::content_encoding]);
-  if (content.empty() || boost::beast::iequals(content, "identity")) return std::nullopt;
-  return error(415, fmt::format("Content-Encoding: expected none, found {}", quote(content)));
 }
 
 void HttpConnection::read_body() {
@@ -328,21 +310,14 @@ void HttpConnection::look_whether_gone() {
 }
 
 std::string HttpConnection::head(int status, std::string_view content_type) const {
-  std::string text = fmt::format("HTTP/1.1 {} {}\r\nServer: talon\r\n", status,
-                                 text_of(http::obsolete_reason(static_cast<http::status>(status))));
-  // As OpenAI's clients read it, and as Anthropic's do.
-  text += fmt::format("X-Request-Id: {0}\r\nRequest-Id: {0}\r\n", request_id_);
-  if (has_body(status)) text += fmt::format("Content-Type: {}\r\n", content_type);
-  if (!keeps_alive_) {
-    text += "Connection: close\r\n";
-  } else if (parser_->get().version() < 11) {
-    text += "Connection: keep-alive\r\n";  // else such a client waits for the end
-  }
-  if (!shared_.options.cors.empty()) {
-    text += fmt::format("Access-Control-Allow-Origin: {}\r\n", shared_.options.cors);
-    text += "Access-Control-Expose-Headers: X-Request-Id, Request-Id, Retry-After\r\n";
-  }
-  return text;
+  const bool is_old = parser_->get().version() < 11;  // such a client else waits for the end
+  const char* connection = !keeps_alive_ ? "close" : is_old ? "keep-alive" : "";
+  return write_response_head({.status = status,
+                              .content_type = content_type,
+                              .request_id = request_id_,
+                              .connection = connection,
+                              .cors = shared_.options.cors},
+                             std::time(nullptr));
 }
 
 void HttpConnection::send_response(HttpResponse response) {

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/beast/core/string.hpp>
 #include <charconv>
 #include <random>
+
+#include "io/quote.h"
 
 namespace talon {
 namespace {
@@ -66,6 +69,35 @@ std::string request_id(std::string_view given) {
   return fmt::format("req_{:08x}{:08x}{:08x}", device(), device(), device());
 }
 
+/// Takes what stands before the next `mark` off a list, without the space around it.
+std::string_view take_part(std::string_view& list, char mark) {
+  const std::size_t end = std::min(list.find(mark), list.size());
+  const std::string_view part = list.substr(0, end);
+  list.remove_prefix(std::min(end + 1, list.size()));
+  const std::size_t begin = part.find_first_not_of(" \t");
+  if (begin == part.npos) return "";
+  return part.substr(begin, part.find_last_not_of(" \t") - begin + 1);
+}
+
+bool is_word(std::string_view text, std::string_view word) {
+  return boost::beast::iequals({text.data(), text.size()}, {word.data(), word.size()});
+}
+
+/// Whether a list of codings has gzip, but not as one that is not wanted (RFC 9110, 12.5.3).
+bool wants_gzip(std::string_view codings) {
+  while (!codings.empty()) {
+    std::string_view coding = take_part(codings, ',');
+    if (!is_word(take_part(coding, ';'), "gzip")) continue;
+    while (!coding.empty()) {
+      std::string_view weight = take_part(coding, ';');
+      if (!is_word(take_part(weight, '='), "q")) continue;
+      return weight.find_first_not_of("0. \t") != weight.npos;
+    }
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 HttpRequest read_request_head(const HttpMessage& message) {
@@ -81,8 +113,29 @@ HttpRequest read_request_head(const HttpMessage& message) {
   request.host = field(http::field::host);
   request.if_none_match = field(http::field::if_none_match);
   request.id = request_id(field("x-request-id"));
-  request.takes_gzip = field(http::field::accept_encoding).find("gzip") != std::string::npos;
+  request.takes_gzip = wants_gzip(field(http::field::accept_encoding));
   return request;
+}
+
+std::optional<HeadProblem> head_problem(const HttpMessage& message) {
+  namespace http = boost::beast::http;
+  const auto field = [&](http::field name) {
+    const auto value = message[name];
+    return std::string(value.data(), value.size());
+  };
+  const std::size_t hosts = message.count(http::field::host);
+  if (message.version() >= 11 && hosts != 1) {
+    const char* found = hosts == 0 ? "none" : "several";
+    return HeadProblem{400, fmt::format("Host: expected one, found {}", found)};
+  }
+  const std::string transfer = field(http::field::transfer_encoding);
+  if (!transfer.empty() && !is_word(transfer, "chunked")) {
+    return HeadProblem{
+        501, fmt::format("Transfer-Encoding: expected chunked, found {}", quote(transfer))};
+  }
+  const std::string content = field(http::field::content_encoding);
+  if (content.empty() || is_word(content, "identity")) return std::nullopt;
+  return HeadProblem{415, fmt::format("Content-Encoding: expected none, found {}", quote(content))};
 }
 
 bool may_call(const HttpRequest& request, const HttpOptions& options, bool is_alone) {

@@ -2,6 +2,8 @@
 
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <optional>
+#include <string>
 
 #include "serve/http/http_server.h"
 
@@ -12,6 +14,15 @@ using HttpMessage = boost::beast::http::request<boost::beast::http::string_body>
 
 /// What the head of a message says.
 HttpRequest read_request_head(const HttpMessage& message);
+
+/// The status and the message of the answer to a head that is not served.
+struct HeadProblem {
+  int status = 400;
+  std::string message;
+};
+/// Of HTTP/1.1 no host or several (RFC 9112, 3.2), or a body in another form than its own bytes or
+/// chunks of them.
+std::optional<HeadProblem> head_problem(const HttpMessage& message);
 
 /// Whether the page that a request comes from, if it comes from one, may call: one of --cors, or
 /// the server's own. is_alone: whoever reaches the server may ask it, and only this machine does.

@@ -257,9 +257,10 @@ OrderedJson ordered_body(const Json& body, const std::string& text) {
   return in_order("", body, text);
 }
 
-bool is_function_tool(const Json& tool) {
+bool is_function_tool(ToolShape shape, const Json& tool) {
   const Json type = tool.is_object() ? tool.value("type", Json()) : Json();
-  return !type.is_string() || type == "function";
+  if (!type.is_string() || type == "function") return true;
+  return shape == ToolShape::messages && type == "custom";
 }
 
 std::optional<AskedGrammar> read_grammar(const Fields& fields, const OrderedJson& body,
@@ -316,7 +317,7 @@ ToolUse read_tools(ToolShape shape, const Fields& fields, const OrderedJson& bod
   const Json* list = fields.array("tools", kMostTools);
   std::size_t bytes = 0;
   for (std::size_t i = 0; list && i < list->size(); ++i) {
-    if (shape == ToolShape::responses && !is_function_tool((*list)[i])) continue;
+    if (shape != ToolShape::chat && !is_function_tool(shape, (*list)[i])) continue;
     const std::string path = fields.path_of(fmt::format("tools[{}]", i));
     use.tools.push_back(read_tool(shape, path, (*list)[i], body["tools"][i]));
     bytes += use.tools.back().parameters.dump().size();

@@ -24,12 +24,12 @@ std::optional<AskedGrammar> read_grammar(const Fields& fields, const OrderedJson
                                          const RequestLimits& limits);
 
 enum class ToolShape { chat, responses, messages };
-/// `tools`, `tool_choice` and whether calls may be parallel. Throws ApiError. Of responses, tools
-/// that are no functions are left out.
+/// `tools`, `tool_choice` and whether calls may be parallel. Throws ApiError. Of responses and
+/// messages, tools that are no functions are left out.
 ToolUse read_tools(ToolShape shape, const Fields& fields, const OrderedJson& body,
                    const RequestLimits& limits);
-/// Whether an entry of `tools` of responses is a function: others (web_search, ...) are work of a
-/// server that has them.
-bool is_function_tool(const Json& tool);
+/// Whether an entry of `tools` of responses or messages is a function, or meant as one: others
+/// (web_search, ...) are work of a server that has them.
+bool is_function_tool(ToolShape shape, const Json& tool);
 
 }  // namespace talon

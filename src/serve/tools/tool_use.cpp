@@ -77,6 +77,8 @@ bool writes_probe(const ChatTemplate& chat, std::span<const ChatMessage> message
                   const ChatRenderOptions& options = {}, bool if_refused = false) {
   try {
     return chat.render(messages, options).find(kProbe) != std::string::npos;
+  } catch (const BusyError&) {
+    throw;
   } catch (const Error&) {
     return if_refused;
   }

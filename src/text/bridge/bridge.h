@@ -11,6 +11,8 @@
 // - A function that can fail returns null or false, and then `*error` is a buffer with a message;
 // on success `*error` is
 //   untouched. Results are written only on success.
+// - A message that begins with `busy: ` is of the moment, not of what was given: earlier work that
+//   was left behind still runs, or there was no thread or no memory. Another time it may go well.
 // - Handles are immutable, but for talon_grammar_state: any number of threads may use one at once.
 // No Rust panic leaves a function: it becomes an error.
 // - What a file or a text of a stranger makes a function take of memory and of time on the

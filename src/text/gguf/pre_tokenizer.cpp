@@ -22,8 +22,8 @@ struct Step {
   std::string_view pattern;  // Oniguruma syntax; characters beyond ASCII as code points
 };
 
-/// What is common to all names of one way of cutting.
-struct Cutting {
+/// What is common to all names of one way to cut a text.
+struct PreTokenization {
   std::span<const Step> steps;
   bool composes = false;        // text is normalized to NFC first
   bool ignores_merges = false;  // a piece that is a token is taken whole
@@ -140,42 +140,42 @@ constexpr Step kAfmoeSteps[] = {
         R"x([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)x"),
     kByteLevel};
 
-constexpr Cutting kGpt2{kGpt2Steps};
-constexpr Cutting kGpt2Composed{kGpt2Steps, true};
-constexpr Cutting kSingleDigits{kSingleDigitsSteps};
-constexpr Cutting kCommandR{kSingleDigitsSteps, true};
-constexpr Cutting kFalcon{kFalconSteps};
-constexpr Cutting kLlama3{kLlama3Steps, false, true};
-constexpr Cutting kCl100k{kLlama3Steps};
-constexpr Cutting kQwen2{kQwen2Steps, true};
-constexpr Cutting kQwen2Raw{kQwen2Steps};
-constexpr Cutting kQwen35{kQwen35Steps, true};
-constexpr Cutting kUfakzeka{kUfakzekaSteps};
-constexpr Cutting kLaguna{kLagunaSteps};
-constexpr Cutting kSeedCoder{kSeedCoderSteps};
-constexpr Cutting kBailing{kBailingSteps};
-constexpr Cutting kExaoneMoe{kExaoneMoeSteps};
-constexpr Cutting kMiniCpm5{kMiniCpm5Steps, false, true};
-constexpr Cutting kJais2{kJais2Steps};
-constexpr Cutting kTekken{kTekkenSteps, false, true};
-constexpr Cutting kGpt4o{kGpt4oSteps};
-constexpr Cutting kGraniteEmbedding{kGpt4oSteps, false, true};
-constexpr Cutting kTinyAya{kTinyAyaSteps};
-constexpr Cutting kKimiK2{kKimiK2Steps};
-constexpr Cutting kYoutu{kYoutuSteps, false, true};
-constexpr Cutting kSuperBpe{kSuperBpeSteps};
-constexpr Cutting kBloom{kBloomSteps};
-constexpr Cutting kViking{kVikingSteps};
-constexpr Cutting kChameleon{kChameleonSteps};
-constexpr Cutting kDeepSeekLlm{kDeepSeekLlmSteps};
-constexpr Cutting kDeepSeekCoder{kDeepSeekCoderSteps};
-constexpr Cutting kDeepSeekV3{kDeepSeekV3Steps};
-constexpr Cutting kSpark{kSparkSteps};
-constexpr Cutting kAfmoe{kAfmoeSteps};
+constexpr PreTokenization kGpt2{kGpt2Steps};
+constexpr PreTokenization kGpt2Composed{kGpt2Steps, true};
+constexpr PreTokenization kSingleDigits{kSingleDigitsSteps};
+constexpr PreTokenization kCommandR{kSingleDigitsSteps, true};
+constexpr PreTokenization kFalcon{kFalconSteps};
+constexpr PreTokenization kLlama3{kLlama3Steps, false, true};
+constexpr PreTokenization kCl100k{kLlama3Steps};
+constexpr PreTokenization kQwen2{kQwen2Steps, true};
+constexpr PreTokenization kQwen2Raw{kQwen2Steps};
+constexpr PreTokenization kQwen35{kQwen35Steps, true};
+constexpr PreTokenization kUfakzeka{kUfakzekaSteps};
+constexpr PreTokenization kLaguna{kLagunaSteps};
+constexpr PreTokenization kSeedCoder{kSeedCoderSteps};
+constexpr PreTokenization kBailing{kBailingSteps};
+constexpr PreTokenization kExaoneMoe{kExaoneMoeSteps};
+constexpr PreTokenization kMiniCpm5{kMiniCpm5Steps, false, true};
+constexpr PreTokenization kJais2{kJais2Steps};
+constexpr PreTokenization kTekken{kTekkenSteps, false, true};
+constexpr PreTokenization kGpt4o{kGpt4oSteps};
+constexpr PreTokenization kGraniteEmbedding{kGpt4oSteps, false, true};
+constexpr PreTokenization kTinyAya{kTinyAyaSteps};
+constexpr PreTokenization kKimiK2{kKimiK2Steps};
+constexpr PreTokenization kYoutu{kYoutuSteps, false, true};
+constexpr PreTokenization kSuperBpe{kSuperBpeSteps};
+constexpr PreTokenization kBloom{kBloomSteps};
+constexpr PreTokenization kViking{kVikingSteps};
+constexpr PreTokenization kChameleon{kChameleonSteps};
+constexpr PreTokenization kDeepSeekLlm{kDeepSeekLlmSteps};
+constexpr PreTokenization kDeepSeekCoder{kDeepSeekCoderSteps};
+constexpr PreTokenization kDeepSeekV3{kDeepSeekV3Steps};
+constexpr PreTokenization kSpark{kSparkSteps};
+constexpr PreTokenization kAfmoe{kAfmoeSteps};
 
 struct Named {
   std::string_view name;
-  const Cutting& cutting;
+  const PreTokenization& cutting;
   bool adds_start = false;
 };
 
@@ -305,7 +305,7 @@ Json step_json(const Step& step) {
   return byte_level(false);
 }
 
-std::string pipeline_of(const Cutting& cutting) {
+std::string pipeline_of(const PreTokenization& cutting) {
   Json steps = Json::array();
   for (const Step& step : cutting.steps) steps.push_back(step_json(step));
   Json pipeline = {{"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", steps}}},

@@ -38,6 +38,8 @@ std::ptrdiff_t encode_for_bridge(const void* context, const char* text, std::siz
     if (found.size() > room) return -1;
     std::ranges::transform(found, ids, [](TokenId id) { return static_cast<std::uint32_t>(id); });
     return static_cast<std::ptrdiff_t>(found.size());
+  } catch (const BusyError&) {
+    return -2;
   } catch (const Error&) {  // then it is taken apart otherwise
     return -1;
   } catch (...) {  // to do so for want of memory would make the answer another
@@ -59,7 +61,7 @@ EngineHandle make_engine_handle(const Tokenizer& tokenizer, int vocabulary) {
   EngineHandle engine(talon_grammar_engine_new(words.data(), sizes.data(), sizes.size(),
                                                encode_for_bridge, &tokenizer, error.out()),
                       &talon_grammar_engine_free);
-  if (!engine) fail("prepare grammars for this vocabulary: {}", error.text());
+  if (!engine) fail_bridge("prepare grammars for this vocabulary", error.text());
   return engine;
 }
 
@@ -124,7 +126,7 @@ class GrammarState final : public TokenConstraint {
   StateHandle started() const {
     BridgeBuffer error;
     StateHandle state(talon_grammar_start(grammar_.get(), error.out()), &talon_grammar_state_free);
-    if (!state) fail("grammar: {}", error.text());
+    if (!state) fail_bridge("grammar", error.text());
     return state;
   }
 
@@ -138,7 +140,7 @@ class GrammarState final : public TokenConstraint {
       return;
     }
     forget();
-    fail("grammar: {}", error.text());
+    fail_bridge("grammar", error.text());
   }
   template <typename Ask>
   bool asked_anew(Ask&& question) {
@@ -267,7 +269,7 @@ std::shared_ptr<const ConstraintSource> GrammarCompiler::compile(const GrammarTe
   GrammarHandle grammar(talon_grammar_compile(impl_->made(), static_cast<std::uint32_t>(text.kind),
                                               text.source.data(), text.source.size(), error.out()),
                         &talon_grammar_free);
-  if (!grammar) fail("grammar: {}", explained(std::string(error.text())));
+  if (!grammar) fail_bridge("grammar", explained(std::string(error.text())));
   auto source = std::make_shared<Grammar>(std::move(grammar), impl_->vocabulary);
   check_beginning(*source);
   return source;

@@ -26,7 +26,7 @@ class BridgeEncoder : public Encoder {
     for (const TextRange& range : own) ranges.push_back({range.begin, range.end});
     if (!talon_tokenizer_encode(handle_.get(), text.data(), text.size(), ranges.data(),
                                 ranges.size(), &raw, error.out())) {
-      fail("encode text of {} bytes: {}", text.size(), error.text());
+      fail_bridge(fmt::format("encode text of {} bytes", text.size()), error.text());
     }
     const auto release = [](talon_ids* ids) { talon_ids_free(*ids); };
     const std::unique_ptr<talon_ids, decltype(release)> owner(&raw, release);
@@ -55,7 +55,7 @@ Vocabulary read_pieces(const talon_tokenizer* tokenizer, std::string_view doing)
   BridgeBuffer buffer;
   BridgeBuffer error;
   if (!talon_tokenizer_pieces(tokenizer, buffer.out(), error.out())) {
-    fail("{}: {}", doing, error.text());
+    fail_bridge(doing, error.text());
   }
   Vocabulary vocabulary;
   for (std::string_view table = buffer.text(); !table.empty();) {
@@ -72,12 +72,12 @@ Vocabulary read_pieces(const talon_tokenizer* tokenizer, std::string_view doing)
 }
 
 TokenizerParts parts_of(talon_tokenizer* raw, const BridgeBuffer& error, std::string_view doing) {
-  if (raw == nullptr) fail("{}: {}", doing, error.text());
+  if (raw == nullptr) fail_bridge(doing, error.text());
   Handle handle(raw, &talon_tokenizer_free);
   BridgeBuffer description;
   BridgeBuffer failure;
   if (!talon_tokenizer_describe(raw, description.out(), failure.out())) {
-    fail("{}: {}", doing, failure.text());
+    fail_bridge(doing, failure.text());
   }
   const Json facts = Json::parse(description.text());
   TokenizerParts parts;

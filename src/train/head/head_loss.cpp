@@ -16,7 +16,7 @@ struct Wanted {
   Tensor rows;  // [tokens, hidden] of the head's output matrix
   WantedTokens tokens;
   Tensor p;              // [queries, tokens], if a loss needs it
-  Tensor noise, winner;  // T * G, [queries, tokens], and the token it draws, [queries]: likewise
+  Tensor noise, winner;  // T * G, [queries, tokens], and its draws, [queries], if a loss needs them
   Tensor likeliest;      // [queries], if asked for
 };
 

@@ -50,7 +50,7 @@ std::vector<ParameterStore::Shape> parameter_shapes(const HeadShape& shape);
 /// What the head reads of its target. All frozen.
 struct TargetTables {
   torch::Tensor embedding;     // [vocabulary, hidden], low type, as stored
-  torch::Tensor output;        // likewise, times the target's scale of logits
+  torch::Tensor output;        // [vocabulary, hidden], low type, times the target's scale of logits
   torch::Tensor cosine, sine;  // [positions, head_dim / 2], low type
   double logit_cap = 0;        // of the target's logits; 0: none
   double embedding_scale = 1;  // by which the target and heads of its layers multiply embeddings

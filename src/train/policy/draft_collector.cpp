@@ -142,6 +142,7 @@ void DraftCollector::propose(std::span<DraftJob> jobs) {
     Text& text = *texts[i];
     DraftExample example;
     example.text = text.index;
+    if (wanted[i].sampler) example.temperature = wanted[i].sampler->temperature;
     if (options_.features) example.feature = text.feature;
     example.states = std::move(recorders[i].states);
     if (!options_.every_position) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "core/error.h"
 
@@ -36,13 +37,13 @@ std::vector<StopOutcome> stop_outcomes(const DraftTree& tree, std::span<const To
 }
 
 ExampleSplit split_examples(std::vector<DraftExample> examples, double share) {
-  std::set<int> texts;
-  for (const DraftExample& example : examples) texts.insert(example.text);
+  std::set<std::pair<double, int>> texts;
+  for (const DraftExample& example : examples) texts.emplace(example.temperature, example.text);
   const auto count = static_cast<double>(texts.size());
   const double held = std::max(1.0, std::round(share * count));
   std::set<int> held_out;
   double place = 0;
-  for (const int text : texts) {
+  for (const auto& [temperature, text] : texts) {
     const double before = std::floor(place * held / count);
     if (std::floor(++place * held / count) > before) held_out.insert(text);
   }

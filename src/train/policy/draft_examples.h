@@ -21,6 +21,7 @@ using BeamState = std::array<float, RadarNetwork::kState>;
 /// What drafting at one place of a text showed.
 struct DraftExample {
   int text = 0;                    // which one, for splits that keep texts whole
+  double temperature = 0;          // at which the text is drawn
   std::vector<float> feature;      // what the policy ada_eagle sees; empty unless wanted
   std::vector<BeamState> states;   // of each level after which the drafter asked to go on
   std::vector<StopOutcome> stops;  // of drafts of 1, 2, ... levels
@@ -38,8 +39,8 @@ std::vector<StopOutcome> stop_outcomes(const DraftTree& tree, std::span<const To
 struct ExampleSplit {
   std::vector<DraftExample> train, held_out;
 };
-/// Whole texts, evenly spread: about `share` of them are held out, at least one. Throws Error when
-/// either part gets no example.
+/// Whole texts, evenly spread over those of each temperature: about `share` of them are held out,
+/// at least one. Throws Error when either part gets no example.
 ExampleSplit split_examples(std::vector<DraftExample> examples, double share);
 
 }  // namespace talon

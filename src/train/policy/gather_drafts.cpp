@@ -41,7 +41,7 @@ class Gathering {
     std::size_t next = 0, ended = 0;
     const auto batch = static_cast<std::size_t>(options_.batch);
     while (ended < prompts.size() && !(stop && stop->requested())) {
-      while (next < prompts.size() && next - ended < batch) submit(prompts[next++]);
+      for (; next < prompts.size() && next - ended < batch; ++next) submit(prompts[next], next);
       for (const Progress& news : engine_->step()) {
         if (news.finish == FinishReason::failed) throw Error(std::string(news.error));
         ended += news.finish != FinishReason::none ? 1 : 0;
@@ -52,11 +52,15 @@ class Gathering {
   }
 
  private:
-  void submit(const std::vector<TokenId>& prompt) {
+  /// The answer of that number.
+  void submit(const std::vector<TokenId>& prompt, std::size_t number) {
     Request request;
     request.prompt = prompt;
     request.max_new = options_.max_new;
     request.end_tokens = options_.drafts.end_tokens;
+    const auto& temperatures = options_.temperatures;
+    request.sampler.temperature = temperatures[number % temperatures.size()];
+    request.seed = options_.seed + number;
     const auto submitted = engine_->submit(std::move(request));
     if (const Refusal* refusal = std::get_if<Refusal>(&submitted))
       fail("train policy: {}", refusal->message);
@@ -74,6 +78,7 @@ std::vector<DraftExample> gather_drafts(const Model& target,
                                         const GatherOptions& options,
                                         const GatherProgress& progress, const StopFlag* stop) {
   if (prompts.empty()) fail("train policy: expected prompts that fit the context, found none");
+  expects(!options.temperatures.empty(), "a temperature of the answers");
   return Gathering(target, positions_of(prompts, options), options).run(prompts, progress, stop);
 }
 

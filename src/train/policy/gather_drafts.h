@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -17,13 +18,16 @@ struct GatherOptions {
   CollectorOptions drafts;
   int max_new = 128;  // tokens of an answer
   int batch = 4;      // texts at once
+  /// At which answers are drawn, in turn, with drafts that know the noise; 0: greedily.
+  std::vector<double> temperatures = {0};
+  std::uint64_t seed = 1;  // of the first answer; each has one of its own
 };
 
 /// Told after every step: texts that have ended, drafts so far.
 using GatherProgress = std::function<void(std::size_t texts, std::size_t drafts)>;
 
-/// Lets the target answer `prompts` greedily through the real engine and drafts along. Ends early
-/// when `stop` (or null) is requested. Throws UsageError for a drafter that does not exist or does
+/// Lets the target answer `prompts` through the real engine and drafts along. Ends early when
+/// `stop` (or null) is requested. Throws UsageError for a drafter that does not exist or does
 /// not fit, Error when the model fails.
 std::vector<DraftExample> gather_drafts(const Model& target,
                                         const std::vector<std::vector<TokenId>>& prompts,

@@ -27,7 +27,7 @@ torch::Tensor stop_law(const torch::Tensor& stop_logit, const torch::Tensor& dec
 torch::Tensor throughput_loss(const torch::Tensor& law, const torch::Tensor& tokens,
                               const torch::Tensor& ms);
 
-/// Minus the expected reward, likewise exact.
+/// Minus the expected reward, exact over all stops.
 torch::Tensor reward_loss(const torch::Tensor& law, const torch::Tensor& reward);
 
 }  // namespace talon

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace talon {
 
@@ -10,6 +11,9 @@ struct PolicyTrainOptions {
   std::string kind = "ada_eagle";  // ada_eagle, radar
   std::string drafter;
   std::string out;
+
+  /// At which the texts are drawn, in turn; 0: greedily. Their drafts know the noise.
+  std::vector<double> temperatures = {0};
 
   int most = 8;    // levels of a draft
   int topk = 0;    // nodes expanded per level; 0: 1 for ada_eagle (chains), 10 for radar
@@ -29,9 +33,9 @@ struct PolicyTrainOptions {
   int batch = 128;    // positions (rounds) of one optimiser step
   double rate = 2e-4;
   double weight_decay = 0.01;
-  double dropout = 0.1;   // radar
-  double held_out = 0.2;  // share of the texts that are measured on and not learned from
-  std::uint64_t seed = 1;
+  double dropout = 0.1;    // radar
+  double held_out = 0.2;   // share of the texts that are measured on and not learned from
+  std::uint64_t seed = 1;  // of the texts that are drawn and of the training
   int threads = 1;
 
   bool is_radar() const { return kind == "radar"; }

@@ -27,6 +27,7 @@ Json settings_of(const PolicyTrainOptions& options) {
                    {"rate", options.rate},
                    {"weight_decay", options.weight_decay},
                    {"held_out", options.held_out},
+                   {"temperatures", options.temperatures},
                    {"seed", options.seed}};
   if (options.is_radar()) {
     settings.update({{"reward", options.reward},

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <fstream>
 #include <random>
+#include <set>
+#include <sstream>
 
 #include "core/error.h"
 #include "train/data/test_folder.h"
@@ -215,6 +217,33 @@ TEST(TrainPolicy, TheSameSeedGivesTheSameNetwork) {
   EXPECT_EQ(figure(first, "loss"), figure(train(options, made_up_lengths(200)), "loss"));
   options.seed = 2;
   EXPECT_NE(figure(first, "loss"), figure(train(options, made_up_lengths(200)), "loss"));
+}
+
+TEST(TrainPolicy, SaysAtWhichTemperaturesItsTextsWereDrawn) {
+  const DataFolder out;
+  PolicyTrainOptions options = small_run(out, "ada_eagle");
+  options.epochs = 1;
+  options.temperatures = {0, 0.7};
+  const PolicyTrainResult result = train(options, made_up_lengths(200));
+  EXPECT_EQ(result.facts["settings"]["temperatures"], Json(options.temperatures));
+  std::stringstream card;
+  card << std::ifstream(out.path() / "README.md").rdbuf();
+  EXPECT_NE(card.str().find("\"temperatures\":[0.0,0.7]"), std::string::npos) << card.str();
+}
+
+/// Every fifth text is held out here, and would be of the same temperature.
+TEST(TrainPolicy, MeasuresOnTextsOfAllTemperatures) {
+  std::vector<DraftExample> examples = made_up_lengths(200);
+  for (DraftExample& example : examples) example.temperature = 0.25 * (example.text % 5);
+  const ExampleSplit split = split_examples(std::move(examples), 0.2);
+  std::set<double> held_out;
+  std::set<int> texts;
+  for (const DraftExample& example : split.held_out) {
+    held_out.insert(example.temperature);
+    texts.insert(example.text);
+  }
+  EXPECT_EQ(texts.size(), 4U);
+  EXPECT_EQ(held_out.size(), 4U);
 }
 
 TEST(TrainPolicy, StoppedInItsFirstEpochItWritesNothing) {

@@ -62,7 +62,7 @@ Containment::Containment(const std::filesystem::path& model) {
   auto faulty = std::make_unique<FaultyBackend>(cpu_backend(1));
   backend_ = faulty.get();
   model_ = std::make_unique<TestModel>(model, std::move(faulty));
-  ask(first_requests());
+  if (!model_->model.config.image) ask(first_requests());
 }
 
 void Containment::ask(std::vector<Request> requests) {
@@ -70,9 +70,17 @@ void Containment::ask(std::vector<Request> requests) {
   plain_.clear();
   later_.clear();
   plain_later_.clear();
+  const bool are_pictures = model_->model.config.image.has_value();
   for (Request& request : requests_) {
-    for (TokenId& token : request.prompt) token %= model_->vocabulary();
+    if (!are_pictures) {
+      for (TokenId& token : request.prompt) token %= model_->vocabulary();
+    }
     plain_.push_back(answer_plainly(request));
+  }
+  if (are_pictures) {
+    later_ = requests_;
+    plain_later_ = plain_;
+    return;
   }
   // Later prompts begin with the earlier ones and the beginnings of their answers.
   for (const std::size_t i : {0, 1}) {
@@ -115,9 +123,9 @@ std::unique_ptr<Drafter> Containment::make(const Setting& setting) {
                                   std::move(texts));
 }
 
-void Containment::sweep(const Setting& setting, Trigger& trigger, bool lasts) {
+void Containment::sweep(const Setting& setting, Trigger& trigger, bool lasts, int stride) {
   int at = 1;
-  while (!HasFailure() && run(setting, trigger, at, lasts)) ++at;
+  while (!HasFailure() && run(setting, trigger, at, lasts)) at += stride;
   EXPECT_GT(at, 5) << "hardly a call to fail";
   RecordProperty("faults", at - 1);
 }
@@ -190,8 +198,8 @@ bool Containment::run(const Setting& setting, Trigger& trigger, long at, bool la
   SCOPED_TRACE(fmt::format("{}, {}, {}, fault {}{}", setting.drafter, setting.policy, setting.rule,
                            at, lasts ? " and all after it" : ""));
   TestOptions options;
-  options.chunk = 24;
-  options.max_rows = 40;
+  options.chunk = chunk_;
+  options.max_rows = chunk_ + 16;
   options.max_nodes = 12;
   options.policy = setting.policy;
   options.tokenizer = tokenizer_;

@@ -34,18 +34,19 @@ struct Setting {
 class Containment : public testing::Test {
  protected:
   /// Holds the model, and first asks two that share a page, a drawn one with a stop text that never
-  /// comes, and one that comes last and begins as the first.
+  /// comes, and one that comes last and begins as the first; a model of pictures nothing.
   explicit Containment(const std::filesystem::path& model = kStories260k);
 
-  /// Other requests; their tokens may be those of a larger vocabulary.
+  /// Other requests; the tokens of texts may be those of a larger vocabulary. Later ones begin with
+  /// texts and their answers, or are the same pictures.
   void ask(std::vector<Request> requests);
   /// What the first of them, and every other one after it, must look like.
   void constrain(const std::shared_ptr<const ConstraintSource>& grammar);
   /// Runs the requests in an engine that meets the fault, then later ones, there and in a new
   /// engine on the same cache. Whether the fault came.
   bool run(const Setting& setting, Trigger& trigger, long at, bool lasts);
-  /// For every n.
-  void sweep(const Setting& setting, Trigger& trigger, bool lasts);
+  /// For every n, or every `stride`-th.
+  void sweep(const Setting& setting, Trigger& trigger, bool lasts, int stride = 1);
 
   /// Every other of the later requests, from `first` on, has its plain answer.
   void expect_later(Engine& engine, std::size_t first) const;
@@ -56,6 +57,7 @@ class Containment : public testing::Test {
   std::vector<Answer> plain_, plain_later_;
   Trigger trigger_;
   int pages_ = 16;
+  int chunk_ = 24;
   bool may_fail_ = true;           // answers under way, or those of them that have a grammar
   bool backend_may_fail_ = false;  // a whole step with it
   bool faulty_drafter_ = false, faulty_rule_ = false, faulty_policy_ = false;

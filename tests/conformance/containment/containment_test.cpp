@@ -61,6 +61,33 @@ TEST_F(Containment, OfAPolicyWhoseSequencesThenDecodePlainly) {
         trigger_, /*lasts=*/false);
 }
 
+/// Wherever it is asked: also within a drafter's call for all of its sequences.
+TEST_F(Containment, OfAPolicyWhoseOwnSequencesAloneThenDecodePlainly) {
+  const char* const head = "eagle3:head=" TALON_TEST_DATA "/golden/stories260k/eagle3_head";
+  const std::vector<Request> asked = {requests_[0], requests_[1]};
+  bool fired = true;
+  int at = 1;
+  for (; fired && !HasFailure(); ++at) {
+    SCOPED_TRACE(at);
+    TestOptions options;
+    options.policy = "fixed";
+    TestEngine test(*model_, make_drafter(head, DrafterContext{&model_->model}), options);
+    std::vector<Request> requests = asked;
+    auto policy = std::make_shared<FaultyPolicy>(make_policy("ddd:after=1/2"), trigger_);
+    requests[1].method = test.engine.add({test.drafter, policy, make_verifier("follow")});
+    trigger_.arm(at, /*for_ever=*/false);
+    const std::vector<Answer> answers = test.run(requests);
+    fired = trigger_.fired;
+    trigger_.arm(0, false);
+    for (const std::size_t i : {0, 1}) EXPECT_EQ(answers[i].tokens, plain_[i].tokens);
+    const EngineStatistics& found = test.engine.statistics();
+    EXPECT_EQ(found.throws.policy, fired ? 1 : 0);
+    EXPECT_EQ(found.throws.drafter, 0);
+    EXPECT_EQ(found.dropped, fired ? 1 : 0);
+  }
+  EXPECT_GT(at, 8) << "hardly a call to fail";
+}
+
 TEST_F(Containment, OfAnObserverAndATimekeeperWhichAreHeedless) {
   may_fail_ = false;
   observer_ = [&](const RoundReport&) { trigger_.tick(); };

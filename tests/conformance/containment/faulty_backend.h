@@ -7,7 +7,7 @@
 
 namespace talon::test {
 
-/// Ticks at every operation that a step uses.
+/// Ticks at every operation that a step may use: at all but those that load or describe.
 class FaultyBackend : public ForwardingBackend {
  public:
   using ForwardingBackend::ForwardingBackend;
@@ -43,6 +43,10 @@ class FaultyBackend : public ForwardingBackend {
     trigger.tick();
     ForwardingBackend::linear(args);
   }
+  void linear_all(std::span<const LinearArgs> calls) override {
+    trigger.tick();
+    ForwardingBackend::linear_all(calls);
+  }
   void route(const RouteArgs& args) override {
     trigger.tick();
     ForwardingBackend::route(args);
@@ -55,6 +59,35 @@ class FaultyBackend : public ForwardingBackend {
     trigger.tick();
     ForwardingBackend::rms_norm(x, weight, epsilon, out);
   }
+  void layer_norm(const View& x, const View& weight, const View& bias, float epsilon,
+                  const View& out) override {
+    trigger.tick();
+    ForwardingBackend::layer_norm(x, weight, bias, epsilon, out);
+  }
+  void add(const View& a, const View& b, const View& out) override {
+    trigger.tick();
+    ForwardingBackend::add(a, b, out);
+  }
+  void add_scaled(const View& a, const View& b, float factor, const View& out) override {
+    trigger.tick();
+    ForwardingBackend::add_scaled(a, b, factor, out);
+  }
+  void scale(const View& x, float factor) override {
+    trigger.tick();
+    ForwardingBackend::scale(x, factor);
+  }
+  void scale_rows(const View& x, const View& factors) override {
+    trigger.tick();
+    ForwardingBackend::scale_rows(x, factors);
+  }
+  void soft_cap(const View& x, float cap) override {
+    trigger.tick();
+    ForwardingBackend::soft_cap(x, cap);
+  }
+  void activate(const View& x, Activation function) override {
+    trigger.tick();
+    ForwardingBackend::activate(x, function);
+  }
   void copy(const View& from, const View& to) override {
     trigger.tick();
     ForwardingBackend::copy(from, to);
@@ -62,6 +95,10 @@ class FaultyBackend : public ForwardingBackend {
   void gather_rows(const View& from, const Indices& rows, const View& to) override {
     trigger.tick();
     ForwardingBackend::gather_rows(from, rows, to);
+  }
+  void scatter_rows(const View& from, const Indices& rows, const View& to) override {
+    trigger.tick();
+    ForwardingBackend::scatter_rows(from, rows, to);
   }
   std::unique_ptr<PreparedLayout> prepare(const AttentionLayout& layout) override {
     trigger.tick();
@@ -81,6 +118,10 @@ class FaultyBackend : public ForwardingBackend {
     trigger.tick();
     ForwardingBackend::copy_kv(cache, from, to);
   }
+  void softmax(const View& logits, float temperature, const View& out) override {
+    trigger.tick();
+    ForwardingBackend::softmax(logits, temperature, out);
+  }
   void argmax(const View& x, const Indices& best, const View& largest) override {
     trigger.tick();
     ForwardingBackend::argmax(x, best, largest);
@@ -97,6 +138,10 @@ class FaultyBackend : public ForwardingBackend {
   void top_k(const View& x, int k, const View& values, const Indices& indices) override {
     trigger.tick();
     ForwardingBackend::top_k(x, k, values, indices);
+  }
+  void replay(const ReplayKey& key, const std::function<void()>& body) override {
+    trigger.tick();
+    ForwardingBackend::replay(key, body);
   }
   void synchronize() override {
     trigger.tick();

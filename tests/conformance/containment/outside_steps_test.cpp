@@ -2,6 +2,7 @@
 
 #include "containment.h"
 #include "draft/registry.h"
+#include "runtime/named_methods.h"
 
 // Memory that runs out while an engine is made, given a method or asked something.
 
@@ -33,8 +34,11 @@ void fail_each_allocation(Begin begin, Work work, After after) {
 
 Method head_method(const Model& model) {
   const char* const text = "eagle3:head=" TALON_TEST_DATA "/golden/stories260k/eagle3_head";
+  CostProfile costs;
+  costs.checks = {{1, 0, 10}, {16, 0, 12}};
+  costs.levels = {{1, 2}, {16, 2}};
   return {make_drafter(text, DrafterContext{&model}), make_policy("throughput"),
-          make_verifier("follow")};
+          make_verifier("follow"), costs};
 }
 
 TEST_F(Containment, OfAllocationsWhereAnEngineIsMade) {
@@ -54,6 +58,7 @@ TEST_F(Containment, OfAllocationsWhereAMethodIsAdded) {
     TestEngine test;
     std::vector<Answer> answers{2};
     std::vector<SequenceId> ids;
+    MethodId last = 0;
     void step() {
       for (const Progress& progress : test.engine.step()) {
         for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -69,9 +74,10 @@ TEST_F(Containment, OfAllocationsWhereAMethodIsAdded) {
     return running;
   };
   const Method method = head_method(model_->model);
-  const auto add = [&](Running& running) { running.test.engine.add(method); };
+  const auto add = [&](Running& running) { running.last = running.test.engine.add(method); };
   const auto after = [&](Running& running) {
     const MethodId id = running.test.engine.add(method);
+    EXPECT_EQ(id, running.last + 1) << "one that could not be added is not there";
     while (!running.test.engine.idle()) running.step();
     for (const std::size_t i : {0, 1}) EXPECT_EQ(running.answers[i].tokens, plain_[i].tokens);
     Request request = requests_[0];
@@ -82,6 +88,40 @@ TEST_F(Containment, OfAllocationsWhereAMethodIsAdded) {
     EXPECT_EQ(running.test.engine.statistics().dropped, 0);
   };
   fail_each_allocation(begin, add, after);
+}
+
+/// The engine has none but those that names know.
+TEST_F(Containment, OfAllocationsWhereMethodsAreNamed) {
+  struct Named {
+    Named(const Model& model, KvCache& cache, const DecodeSettings& settings)
+        : engine(model, cache, {}), methods(engine, model, cache, settings) {}
+    Engine engine;
+    NamedMethods methods;
+  };
+  constexpr const char* kText = "ngram@policy=fixed";
+  KvCache cache(*model_->backend, kv_shape(model_->model.config, 16));
+  DecodeSettings settings;
+  settings.drafter = "suffix";
+  settings.policy = "fixed";
+  const auto begin = [&] { return std::make_unique<Named>(model_->model, cache, settings); };
+  const auto begin_with_one = [&] {
+    auto named = begin();
+    named->methods.get(kText);
+    return named;
+  };
+  const auto after = [&](Named& named) {
+    EXPECT_TRUE(named.methods.forget(kText));
+    const MethodId own = named.methods.get();
+    for (MethodId id = 0; id < 4; ++id) {
+      if (id == own) continue;
+      EXPECT_FALSE(named.engine.remove(id)) << id;
+    }
+    EXPECT_TRUE(named.engine.remove(own));
+  };
+  fail_each_allocation(
+      begin, [&](Named& named) { named.methods.get(kText); }, after);
+  fail_each_allocation(
+      begin_with_one, [&](Named& named) { named.methods.use_heads({}); }, after);
 }
 
 }  // namespace

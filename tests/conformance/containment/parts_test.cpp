@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <functional>
 #include <new>
+#include <utility>
 
 #include "containment.h"
 #include "core/thread_pool.h"
@@ -71,6 +73,57 @@ TEST_F(ContainmentOfStates, AndOfExpertsInABackend) {
   backend_may_fail_ = true;
   sweep({}, backend_->trigger, /*lasts=*/false);
   sweep({}, allocation_trigger(), /*lasts=*/false);
+}
+
+/// What a step may ask of a backend. An operation that is added is added here.
+TEST(FaultyBackends, FailAtEveryOperation) {
+  FaultyBackend backend(cpu_backend(1));
+  Weight table;
+  KvStore cache;
+  const View x = {};
+  const Indices ids = {};
+  std::vector<float> values(1);
+  std::vector<std::int32_t> numbers(1);
+  const std::span<const float> given = values;
+  const std::span<const std::int32_t> given_numbers = numbers;
+  const std::pair<const char*, std::function<void()>> operations[] = {
+      {"allocate", [&] { backend.allocate(1, 1); }},
+      {"allocate_indices", [&] { backend.allocate_indices(1); }},
+      {"upload", [&] { backend.upload(given, x); }},
+      {"upload of indices", [&] { backend.upload(given_numbers, ids); }},
+      {"download_async", [&] { backend.download_async(x, values); }},
+      {"download_async of indices", [&] { backend.download_async(ids, numbers); }},
+      {"embed", [&] { backend.embed(table, ids, x); }},
+      {"linear", [&] { backend.linear({}); }},
+      {"linear_all", [&] { backend.linear_all({}); }},
+      {"route", [&] { backend.route({}); }},
+      {"experts", [&] { backend.experts({}); }},
+      {"rms_norm", [&] { backend.rms_norm(x, x, 1, x); }},
+      {"layer_norm", [&] { backend.layer_norm(x, x, x, 1, x); }},
+      {"add", [&] { backend.add(x, x, x); }},
+      {"add_scaled", [&] { backend.add_scaled(x, x, 1, x); }},
+      {"scale", [&] { backend.scale(x, 1); }},
+      {"scale_rows", [&] { backend.scale_rows(x, x); }},
+      {"soft_cap", [&] { backend.soft_cap(x, 1); }},
+      {"activate", [&] { backend.activate(x, Activation::silu); }},
+      {"copy", [&] { backend.copy(x, x); }},
+      {"gather_rows", [&] { backend.gather_rows(x, ids, x); }},
+      {"scatter_rows", [&] { backend.scatter_rows(x, ids, x); }},
+      {"prepare", [&] { backend.prepare({}); }},
+      {"attention", [&] { backend.attention({}); }},
+      {"recurrent", [&] { backend.recurrent({}); }},
+      {"copy_kv", [&] { backend.copy_kv(cache, ids, ids); }},
+      {"softmax", [&] { backend.softmax(x, 1, x); }},
+      {"argmax", [&] { backend.argmax(x, ids, x); }},
+      {"race", [&] { backend.race(x, {}, ids, x); }},
+      {"gumbel", [&] { backend.gumbel({}, ids, x); }},
+      {"top_k", [&] { backend.top_k(x, 1, x, ids); }},
+      {"replay", [&] { backend.replay({}, [] {}); }},
+      {"synchronize", [&] { backend.synchronize(); }}};
+  for (const auto& [name, call] : operations) {
+    backend.trigger.arm(1, /*for_ever=*/false);
+    EXPECT_THROW(call(), Error) << name;
+  }
 }
 
 TEST(ThreadPoolFaults, OneThatFindsNoMemoryForAThreadThrows) {

@@ -6,6 +6,9 @@ use std::sync::Once;
 
 pub type Result<T> = std::result::Result<T, String>;
 
+/// Begins a message that is of the moment, not of what was given (bridge.h).
+pub const BUSY: &str = "busy: ";
+
 #[repr(C)]
 pub struct Buffer {
     data: *mut u8,

@@ -1,7 +1,7 @@
 //! Grammars: what of a vocabulary may come next, by the crate `llguidance`. Grammars come from strangers: compiling one, and
 //! every question about a place in a text, is bounded in memory and time.
 
-use crate::border::{guard, guard_into, slice, text, Buffer, Ids, Result};
+use crate::border::{guard, guard_into, slice, text, Buffer, Ids, Result, BUSY};
 use crate::gbnf;
 use crate::limits::{exceeded, within, Ended, Limits};
 use crate::worker::Crew;
@@ -61,7 +61,7 @@ impl Vocabulary {
             std::panic::resume_unwind(Box::new(Ended(explanation)));
         }
         if count < -1 {
-            std::panic::resume_unwind(Box::new(Ended("a text could not be encoded".to_owned())));
+            std::panic::resume_unwind(Box::new(Ended(format!("{BUSY}a text could not be encoded"))));
         }
         ids.truncate(usize::try_from(count).ok()?);
         let known = ids.iter().all(|&id| (id as usize) < self.trie.vocab_size());

@@ -2,6 +2,7 @@
 //! few bytes, through crates that take memory wherever they please: so the allocator itself refuses, and the refusal becomes a
 //! panic (the hook for failed allocations), which unwinds to the border and is an error there.
 
+use crate::border::BUSY;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -108,7 +109,7 @@ impl Call {
         match self.exceeded.get() {
             Some(Exceeded::Memory) => format!("it takes more than {} MiB of memory", limits.bytes >> 20),
             Some(Exceeded::Time) => too_long(limits),
-            None => "there is no memory left".to_owned(),
+            None => format!("{BUSY}there is no memory left"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Work on a thread of its own, with a stack that no template can fill, and that the caller does not wait for without end.
 
-use crate::border::{caught, Result};
+use crate::border::{caught, Result, BUSY};
 use crate::limits::{processor_time, spend, too_long, within_until, Limits};
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
@@ -42,7 +42,7 @@ impl Crew {
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
         if self.lost.load(Ordering::Relaxed) >= MOST_LOST {
-            return Err("earlier ones still run: try again later".to_owned());
+            return Err(format!("{BUSY}earlier ones still run: try again later"));
         }
         let (give, take) = channel();
         let fate = Arc::new(Fate::default());
@@ -58,7 +58,7 @@ impl Crew {
                     self.lost.fetch_sub(1, Ordering::Relaxed);
                 }
             })
-            .map_err(|e| format!("cannot start a thread: {e}"))?;
+            .map_err(|e| format!("{BUSY}cannot start a thread: {e}"))?;
         loop {
             match take.recv_timeout(LOOK_EVERY) {
                 Ok((outcome, time)) => {
@@ -133,6 +133,16 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
+        assert_eq!(CREW.run(SHORT, || Ok(7)), Ok(7));
+    }
+
+    #[test]
+    fn while_others_are_left_behind_it_is_busy() {
+        static CREW: Crew = Crew::new();
+        CREW.lost.store(MOST_LOST, Ordering::Relaxed);
+        let refused = Err("busy: earlier ones still run: try again later".to_owned());
+        assert_eq!(CREW.run(SHORT, || Ok(7)), refused);
+        CREW.lost.store(0, Ordering::Relaxed);
         assert_eq!(CREW.run(SHORT, || Ok(7)), Ok(7));
     }
 

@@ -45,7 +45,7 @@ class LevelForecast {
   // Of the current round:
   int level_ = 0;
   std::array<double, kWidth> chance_{};         // of the newest level, as the drafter believes
-  int count_ = 0;                               // of them
+  int count_ = 0;                               // candidates in chance_
   double expanded_ = 1;                         // chance of what was expanded into the newest level
   std::array<double, kLevels + 1> promised_{};  // reach of each level
 };

@@ -10,7 +10,7 @@ namespace talon {
 class LossBudget {
  public:
   /// most_tokens: that the answer may get. has_paid: drafts did in other answers; then a long one
-  /// may stake more, since a bad start should not end what is good on the whole.
+  /// may lose more, since a bad start should not end what is good on the whole.
   void begin(int most_tokens, bool has_paid) {
     tokens_ = kStart;
     if (has_paid) tokens_ = std::clamp(kShare * most_tokens, kStart, kMostStart);

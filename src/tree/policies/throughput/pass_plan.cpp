@@ -87,7 +87,7 @@ double PassPlan::pass_ms(int rows) const {
   return drafter_.passes.pass_ms(rows * sequences, prices_.machine()) / sequences;
 }
 
-/// Likewise of the first, which runs the tokens that the head has not seen.
+/// This sequence's share of a first pass, which runs the tokens that the head has not seen.
 double PassPlan::catch_up_ms() const {
   return pass_ms(1) + drafter_.passes.waiting_row_ms(prices_.machine()) * waiting_;
 }

@@ -64,20 +64,18 @@ class ThroughputState : public PolicyState {
   void offer(const DraftTree& tree, const PlanContext& context, RowBudget& rows) override {
     prices_.set(context);
     worth_.rank(tree);
-    rows.offer(worth_.chances().first(affordable_nodes()));
+    rows.offer(worth_.chances().first(affordable_nodes()), options_.margin);
   }
 
-  /// At prices as they were when all made their offers.
+  /// At prices as they were when all made their offers. Rows must promise some more than their
+  /// cost, since the nodes that look best are often those that were overestimated.
   void select(DraftTree& tree, const TreePlan&, const PlanContext& context,
               RowBudget& rows) override {
-    // Rows must promise some more than their cost, since the nodes that look best are often those
-    // that were overestimated.
-    rows.settle([&](int count) { return prices_.extra_ms(count); },
-                options_.margin * prices_.rate());
+    rows.settle([&](int count) { return prices_.extra_ms(count); }, prices_.rate());
     const std::size_t most =
         std::min(static_cast<std::size_t>(context.rows_available), affordable_nodes());
     std::size_t count = 0;
-    for (; count < most && rows.buy(worth_.chances()[count]); ++count) {
+    for (; count < most && rows.buy(worth_.chances()[count], options_.margin); ++count) {
       passes_.expect(worth_.proposed(), worth_.ranked(count), worth_.chances()[count]);
     }
     worth_.keep_first(count, tree);
@@ -139,7 +137,7 @@ class ThroughputState : public PolicyState {
     return kind.value() * prices_.token_ms();
   }
 
-  /// Likewise of all sequences, of which this one has draft_ms.
+  /// What such drafts of all sequences take, of which this one has draft_ms.
   double usual_round_ms(const RoundOutcome& outcome, double draft_ms) {
     if (outcome.sharers > 0) return draft_ms * outcome.sharers;
     others_.add(outcome.draft_ms / prices_.plain_ms());

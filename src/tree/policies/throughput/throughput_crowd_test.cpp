@@ -286,6 +286,32 @@ TEST(ThroughputInACrowd, WhatIsBoughtDependsOnNoSequencesPlaceInTheRound) {
   EXPECT_GT(near, deep) << "its rows take a tenth";
 }
 
+/// Nodes that two sequences check, the second of which asks for ten times their cost.
+std::pair<int, int> usual_and_careful_nodes(bool usual_first) {
+  Machine machine(0.3);
+  const auto usual = machine.policy("throughput"), careful = machine.policy("throughput:margin=10");
+  std::vector<PolicyState*> order = {usual.get(), careful.get()};
+  if (!usual_first) std::swap(order[0], order[1]);
+  PlanContext at = alone();
+  at.sequences = 2;
+  at.other_rows = 1;
+  std::vector<DraftTree> trees(2, chain(8, 0.7));
+  std::vector<TreePlan> plans;
+  RowBudget rows;
+  rows.begin_round();
+  for (PolicyState* policy : order) plans.push_back(policy->plan(at));
+  for (const std::size_t i : {0, 1}) order[i]->offer(trees[i], at, rows);
+  for (const std::size_t i : {0, 1}) order[i]->select(trees[i], plans[i], at, rows);
+  const std::pair counts(trees[0].draft_nodes(), trees[1].draft_nodes());
+  return usual_first ? counts : std::pair(counts.second, counts.first);
+}
+
+TEST(ThroughputInACrowd, OneThatAsksForMoreGainMakesRowsDearForItselfAlone) {
+  const auto [usual, careful] = usual_and_careful_nodes(true);
+  EXPECT_EQ(std::pair(usual, careful), usual_and_careful_nodes(false));
+  EXPECT_GT(usual, careful);
+}
+
 /// What a pass over one row is believed to take after rounds in which eight sequences draft chains
 /// of so many levels by the same calls of a head, whose time is `slow` times that of their rows.
 /// waiting: tokens that one of them has not shown it.

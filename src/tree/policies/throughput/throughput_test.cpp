@@ -17,8 +17,8 @@ using test::Machine;
 using test::play;
 
 TEST(ThroughputPolicy, BuysNodesWhileTheyAreWorthTheirTime) {
-  // A token is worth 10 ms and a row costs 2: nodes pay down to a chance of 0.2. The start stake
-  // buys two rows at most.
+  // A token is worth 10 ms and a row costs 2: nodes pay down to a chance of 0.2. The budget at
+  // the start buys two rows at most.
   Machine machine(2);
   auto policy = machine.policy("throughput");
   DraftTree tree(0);

@@ -11,8 +11,8 @@
 namespace talon {
 
 /// A model with the cache that a command answers from.
-struct Session : LoadedModel {
-  explicit Session(LoadedModel loaded) : LoadedModel(std::move(loaded)) {}
+struct OpenedModel : LoadedModel {
+  explicit OpenedModel(LoadedModel loaded) : LoadedModel(std::move(loaded)) {}
   std::unique_ptr<KvCache> cache;
   double load_ms = 0;
 
@@ -25,7 +25,7 @@ ModelSource source_of(const ModelOptions& options);
 /// Opens what `options` name, showing progress.
 LoadedModel load_with_meter(const ModelOptions& options);
 /// Opens what `options` name, showing progress, and makes the cache.
-Session open_session(const ModelOptions& options);
+OpenedModel open_model_with_cache(const ModelOptions& options);
 
 /// Throws UsageError for a model that draws pictures.
 void require_text_model(const LoadedModel& loaded);

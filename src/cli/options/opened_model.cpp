@@ -1,4 +1,4 @@
-#include "cli/options/session.h"
+#include "cli/options/opened_model.h"
 
 #include <algorithm>
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace talon {
 
-int Session::most_positions() const {
+int OpenedModel::most_positions() const {
   return std::min(model.config.context, cache->total_pages() * kPageRows);
 }
 
@@ -33,13 +33,13 @@ LoadedModel load_with_meter(const ModelOptions& options) {
   return open_model(source_of(options), events);
 }
 
-Session open_session(const ModelOptions& options) {
+OpenedModel open_model_with_cache(const ModelOptions& options) {
   const Stopwatch watch;
-  Session session(load_with_meter(options));
-  session.cache =
-      open_cache(session.model, {static_cast<std::size_t>(options.cache_mb) << 20, options.kv});
-  session.load_ms = watch.ms();
-  return session;
+  OpenedModel opened(load_with_meter(options));
+  opened.cache =
+      open_cache(opened.model, {static_cast<std::size_t>(options.cache_mb) << 20, options.kv});
+  opened.load_ms = watch.ms();
+  return opened;
 }
 
 void require_text_model(const LoadedModel& loaded) {

@@ -1,0 +1,158 @@
+#include <gtest/gtest.h>
+
+#include "test_server.h"
+
+// Fields of vLLM, SGLang and llama.cpp.
+namespace talon::test::foreign_fields_test {
+namespace {
+
+TestServer& server() {
+  static TestServer server;
+  return server;
+}
+
+struct ForeignValue {
+  const char* name;
+  const char* refused;
+  const char* passes;  // beside null
+  const char* expected;
+};
+
+constexpr ForeignValue kForeign[] = {
+    {"allowed_token_ids", "[1, 2]", "null", "none"},
+    {"bad_words", R"(["the"])", "[]", "none"},
+    {"include_stop_str_in_output", "true", "false", "false"},
+    {"logits_processors", R"(["x"])", "[]", "none"},
+    {"prompt_logprobs", "1", "null", "none"},
+    {"skip_special_tokens", "false", "true", "true"},
+    {"truncate_prompt_tokens", "-1", "null", "none"},
+    {"use_beam_search", "true", "false", "false"},
+    {"custom_logit_processor", R"("x")", R"("")", "none"},
+    {"lora_path", R"("x")", R"("")", "none"},
+    {"no_stop_trim", "1", "false", "false"},
+    {"stop_regex", R"(["x"])", "[]", "none"},
+    {"dry_multiplier", "0.8", "0", "0"},
+    {"dynatemp_range", "0.5", "0.0", "0"},
+    {"lora", R"([{"id": 0, "scale": 0.5}])", "[]", "none"},
+    {"min_keep", "2", "0", "0"},
+    {"mirostat", "2", "0", "0"},
+    {"n_indent", "4", "0", "0"},
+    {"n_probs", "3", "0", "0"},
+    {"t_max_predict_ms", "10", "-1", "0"},
+    {"top_n_sigma", "1", "-1.0", "0"},
+    {"xtc_probability", R"("0.5")", "0", "0"},
+};
+
+const Json kChat = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}, {"max_tokens", 1}};
+const Json kCompletion = {{"prompt", "Tom"}, {"max_tokens", 1}};
+const Json kResponse = {{"input", "Hi"}, {"max_output_tokens", 1}};
+
+Json with(Json body, const std::string& name, const Json& value) {
+  body[name] = value;
+  return body;
+}
+
+TEST(ForeignFields, ThatWouldChangeTheAnswerAreRefusedByTheirNames) {
+  for (const ForeignValue& field : kForeign) {
+    const Json refused = Json::parse(field.refused);
+    for (const auto& [path, body] :
+         {std::pair("/v1/completions", kCompletion), std::pair("/v1/chat/completions", kChat),
+          std::pair("/v1/responses", kResponse)}) {
+      const Reply reply = server().post(path, with(body, field.name, refused));
+      EXPECT_EQ(reply.status, 400) << path << field.name << reply.body;
+      const Json error = reply.json()["error"];
+      EXPECT_EQ(error["param"], field.name) << path;
+      const std::string begin = fmt::format("{}: expected {}, found ", field.name, field.expected);
+      EXPECT_TRUE(error["message"].get<std::string>().starts_with(begin)) << error;
+    }
+    const Reply message = server().post("/v1/messages", with(kChat, field.name, refused));
+    EXPECT_EQ(message.status, 400) << field.name;
+    EXPECT_NE(message.body.find(field.name), std::string::npos) << message.body;
+  }
+}
+
+TEST(ForeignFields, ThatChangeNothingPass) {
+  Json body = kCompletion;
+  for (const ForeignValue& field : kForeign) {
+    body[field.name] = Json::parse(field.passes);
+    EXPECT_EQ(server().post("/v1/completions", body).status, 200) << field.name;
+    const Json null = with(kCompletion, field.name, nullptr);
+    EXPECT_EQ(server().post("/v1/completions", null).status, 200) << field.name;
+  }
+}
+
+TEST(ForeignFields, OfTheTemplateAreRefusedWhereverItIsUsed) {
+  const std::pair<std::string, Json> fields[] = {{"chat_template", "{{ messages }}"},
+                                                 {"documents", Json::array({{{"text", "a"}}})}};
+  for (const auto& [name, value] : fields) {
+    for (const char* path : {"/v1/chat/completions", "/v1/messages", "/tokenize", "/apply-template",
+                             "/v1/messages/count_tokens"}) {
+      const Reply reply = server().post(path, with(kChat, name, value));
+      EXPECT_EQ(reply.status, 400) << path << reply.body;
+      const std::string message = reply.json()["error"]["message"];
+      EXPECT_TRUE(message.starts_with(name + ": expected none")) << message;
+    }
+    const Json response = with(kResponse, name, value);
+    EXPECT_EQ(server().post("/v1/responses", response).json()["error"]["param"], name);
+  }
+  Json harmless = kChat;
+  harmless["chat_template"] = "";
+  harmless["documents"] = Json::array();
+  harmless["echo"] = false;
+  EXPECT_EQ(server().post("/v1/chat/completions", harmless).status, 200);
+  harmless["echo"] = true;
+  EXPECT_EQ(server().post("/v1/chat/completions", harmless).json()["error"]["param"], "echo");
+}
+
+std::string text_with(const Json& more) {
+  Json body = {{"prompt", "Once upon a time"}, {"max_tokens", 80}, {"temperature", 0}};
+  body.update(more);
+  return server().post("/v1/completions", body).json()["choices"][0]["text"];
+}
+
+TEST(ForeignFields, OfLlamaPenalizeWhatIsRepeatedAmongTheLastTokens) {
+  const std::string all = text_with({{"repetition_penalty", 3}});
+  const std::string plain = text_with(Json::object());
+  EXPECT_NE(all, plain);
+  EXPECT_EQ(text_with({{"repeat_penalty", 3}, {"repeat_last_n", -1}}), all);
+  EXPECT_EQ(text_with({{"repeat_penalty", 3}, {"repeat_last_n", 0}}), plain);
+  EXPECT_EQ(text_with({{"repeat_penalty", 1}, {"repeat_last_n", 64}}), plain);
+  EXPECT_EQ(text_with({{"repeat_penalty", 1}, {"repetition_penalty", 3}}), all);
+  EXPECT_NE(text_with({{"repeat_penalty", 3}, {"repeat_last_n", 1}}), all);
+  EXPECT_EQ(text_with({{"repeat_penalty", 3}}),
+            text_with({{"repeat_penalty", 3}, {"repeat_last_n", 64}}));
+}
+
+TEST(ForeignFields, OfLlamaBoundAnAnswerOrDoNot) {
+  const auto tokens = [](const Json& more) -> int {
+    Json body = {{"prompt", "Once"}, {"ignore_eos", true}};
+    body.update(more);
+    return server().post("/v1/completions", body).json()["usage"]["completion_tokens"];
+  };
+  EXPECT_EQ(tokens({{"n_predict", 5}}), 5);
+  EXPECT_EQ(tokens({{"n_predict", 5}, {"max_tokens", 9}}), 5);
+  const int most = tokens({{"max_tokens", -1}});
+  EXPECT_GT(most, 400) << "all of the context";
+  EXPECT_EQ(tokens({{"n_predict", -1}, {"max_tokens", 9}}), most);
+  for (const Json& wrong : {Json(-2), Json(0), Json(18446744073709551615U)}) {
+    const Json body = with(kCompletion, "max_tokens", wrong);
+    EXPECT_EQ(server().post("/v1/completions", body).json()["error"]["param"], "max_tokens");
+  }
+  const Reply message = server().post("/v1/messages", with(kChat, "max_tokens", -1));
+  EXPECT_EQ(message.json()["error"]["message"],
+            "max_tokens: expected a whole number of at least 1, found -1");
+}
+
+TEST(ForeignFields, OfLlamaAskForAnySeed) {
+  const auto seed = [](const Json& asked) {
+    const Json body = with(kCompletion, "seed", asked);
+    return server().post("/v1/completions", body).json()["talon"]["seed"].get<std::uint64_t>();
+  };
+  EXPECT_NE(seed(-1), seed(-1));
+  EXPECT_NE(seed(-1.0), 18446744073709551615U);
+  EXPECT_EQ(seed(-2), 18446744073709551614U);
+  EXPECT_EQ(seed(18446744073709551615U), 18446744073709551615U);
+}
+
+}  // namespace
+}  // namespace talon::test::foreign_fields_test
