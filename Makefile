@@ -29,14 +29,14 @@ clients: build ## real clients in Python and Node against `talon serve` (apt; in
 	@scripts/setup.sh venv
 	@scripts/clients.sh $(BUILD)
 
-openapi: build ## EXAMPLES (default 60; 18000: 100,000 in all) requests a path, made of OpenAI's description, against `talon serve` (apt, pip)
+openapi: build ## EXAMPLES (default 60; 18000: 100,000 in all) requests a path of OpenAI's description, a third for the others, against `talon serve` (apt, pip)
 	@scripts/setup.sh venv
 	@scripts/openapi.sh $(BUILD) $(or $(EXAMPLES),60)
 
-endurance: build ## mixed traffic with faults against `talon serve` for MINUTES (default 60): texts, memory, acceptance
+endurance: build ## mixed traffic with faults against `talon serve` for MINUTES (default 60): texts, calls, memory, acceptance; MODEL=smollm2: a pulled one
 	@python3 tests/endurance/run.py $(BUILD)/talon $(or $(MODEL),tests/data/models/stories260K.bin) $(or $(MINUTES),60) $(BUILD)/endurance
 
-crowd: build ## 200 requests of all kinds to SmolLM2 at 1, 4 and 16 at once and in a small cache: texts are those of `talon run`
+crowd: build ## 204 requests of all kinds, paths and lengths to SmolLM2 at 1, 4 and 16 at once and in a small cache: texts are those of `talon run`
 	@$(BUILD)/talon pull smollm2 --models downloads
 	@python3 tests/crowd/run.py $(BUILD)/talon smollm2 $(BUILD)/crowd
 

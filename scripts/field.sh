@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The methods of the field on the same models and questions, at temperatures 0 and 1: one interleaved `talon bench spec` a model, then all
 # of them as one page (build/field/page/field.html) and, where all questions were asked, as lines that others can cite (bench/results).
-# Methods that need a head run where models/MODEL-METHOD is. Stop it at any moment: the same command goes on.
+# Methods that need a head run where models/MODEL-METHOD is, `draft` with models/MODEL-draft, `mtp` also where the model has a prediction
+# layer. Stop it at any moment: the same command goes on.
 # usage: scripts/field.sh TALON, with in the environment
 #   FIELD_MODELS="M N"      of the catalogue (default: smollm2 tinyllama)
 #   FIELD_QUESTIONS=N       first questions of each subtask only (default: all, many hours)
@@ -10,21 +11,24 @@
 #   FIELD_TOKENS=N          most of an answer (default 128)
 #   FIELD_REPEATS=N         answers of each, medians count (default 1)
 #   FIELD_PEERS="P Q"       other engines (default: llama.cpp openvino; transformers, openvino-eagle3: 6 GB), 0: none. What cannot be had
-#                           is left out, and said. Of models whose EAGLE-3 head is a GGUF file, the latter drafts with the same head
+#                           is left out, and said. transformers also drafts with the model of `draft`. Of models whose EAGLE-3 head is a
+#                           GGUF file, openvino-eagle3 drafts with the same head
 set -euo pipefail
 cd "$(dirname "$0")/.."
 talon=$1
 work=build/field
 build=$(sha256sum < "$talon" | cut -c -8)
 mkdir -p $work bench/results
-peers= eagle3=
+peers= eagle3= assisted=
 for peer in ${FIELD_PEERS:-llama.cpp openvino}; do
   case $peer in
     0) ;;
     llama.cpp) if place=$(scripts/llama_cpp.sh); then
         peers+=,peer:llama.cpp=$place,peer:llama.cpp:ngram-simple=$place; continue; fi ;;
     openvino | transformers) if place=$(scripts/python_peer.sh $peer); then
-        peers+=,peer:$peer=$place,peer:$peer:prompt-lookup=$place; continue; fi ;;
+        peers+=,peer:$peer=$place,peer:$peer:prompt-lookup=$place
+        [ $peer = openvino ] || assisted=$place
+        continue; fi ;;
     openvino-eagle3) eagle3=1; continue ;;
     *) echo "FIELD_PEERS: expected llama.cpp, openvino, openvino-eagle3, transformers or 0, got $peer" >&2; exit 2 ;;
   esac
@@ -32,20 +36,31 @@ for peer in ${FIELD_PEERS:-llama.cpp openvino}; do
 done
 
 methods_of() { # MODEL
-  local list=none,ngram,suffix,jacobi,lookahead drafter head place
+  local list=none,ngram,suffix,jacobi,lookahead drafter head place draft mtp= drafts=()
   for drafter in medusa eagle eagle2 eagle3 dflash dspark peagle; do
     head=models/$1-$drafter
     if [ -e "$head" ]; then list+=,$drafter:head=$head; fi
   done
-  if [ -e "models/$1-draft" ]; then list+=,draft:model=models/$1-draft; fi
+  if [ -e "models/$1-mtp" ]; then mtp=mtp:head=models/$1-mtp
+  else # a prediction layer in the model's own files
+    place=$("$talon" inspect "$1" --models downloads --json)
+    if [[ $place == *'"mtp":'* ]]; then mtp=mtp; fi
+  fi
+  list+=${mtp:+,$mtp}
+  if [ "$1" = tinyllama ]; then
+    "$talon" pull stories15m --models downloads > /dev/null
+    drafts+=(downloads/stories15m/stories15M.bin)
+  fi
+  if [ -e "models/$1-draft" ]; then drafts+=("models/$1-draft"); fi
+  for draft in "${drafts[@]}"; do # stored in 16 or 32 bits, and read faster in 8
+    list+=,draft:model=$draft,weights=int8,draft:model=$draft,weights=int8,stage=suffix
+  done
+  list+=,draft:model=self,weights=int4
   case $1 in
     smollm2) list+=,draft:model=self,skip=8/10/12/14/16/18/20/22 ;;
-    tinyllama)
-      "$talon" pull stories15m --models downloads > /dev/null
-      list+=,draft:model=downloads/stories15m/stories15M.bin,draft:model=downloads/stories15m/stories15M.bin,stage=suffix ;;
   esac
-  list+=,lookahead+suffix
-  for drafter in medusa eagle3 dflash peagle; do
+  list+=,lookahead+suffix${mtp:+,$mtp+suffix}
+  for drafter in medusa eagle2 eagle3 dflash peagle; do
     head=models/$1-$drafter
     if [ -e "$head" ]; then list+=,$drafter:head=$head+suffix; fi
   done
@@ -55,6 +70,11 @@ methods_of() { # MODEL
       && place=$(scripts/python_peer.sh openvino-eagle3 "downloads/$1"/*.gguf "$head"); then
       list+=,peer:openvino:none=$place#$head,peer:openvino:eagle3=$place#$head
     else echo "without openvino-eagle3" >&2; fi
+  fi
+  head=$work/$1-draft.gguf # as transformers reads it
+  if [ -n "$assisted" ] && [ ${#drafts[@]} -gt 0 ]; then
+    if "$talon" convert "${drafts[-1]}" -o "$head" > /dev/null; then list+=,peer:transformers:draft=$assisted#$head
+    else echo "without assisted generation of transformers" >&2; fi
   fi
   echo "$list$peers"
 }

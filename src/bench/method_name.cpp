@@ -19,7 +19,8 @@ std::vector<std::string> split(std::string_view text, char at) {
 }
 
 bool is_file_of_the_model(std::string_view option) {
-  return option.starts_with("head=") || option.starts_with("codebook=");
+  return option.starts_with("head=") || option.starts_with("stage_head=") ||
+         option.starts_with("codebook=");
 }
 
 std::string short_part(std::string_view part) {

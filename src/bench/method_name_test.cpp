@@ -11,6 +11,7 @@ TEST(ShortMethodName, LeavesOutHeadsAndFolders) {
       {"eagle3:topk=2,head=models/a@policy=ddd", "eagle3:topk=2@policy=ddd"},
       {"draft:model=downloads/s/s.bin,stage=suffix", "draft:model=s.bin,stage=suffix"},
       {"draft:model=self,skip=8/10", "draft:model=self,skip=8/10"},
+      {"draft:model=self,stage=eagle3,stage_head=models/a", "draft:model=self,stage=eagle3"},
       {"peer:llama.cpp:ngram-simple", "peer:llama.cpp:ngram-simple"},
       {"eagle2:head=a@policy=static:children=4/2@verify=lantern:codebook=m/vq.pt,k=10,lambda=2",
        "eagle2@policy=static:children=4/2@verify=lantern:k=10,lambda=2"},

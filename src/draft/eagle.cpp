@@ -12,29 +12,6 @@
 namespace talon {
 namespace {
 
-constexpr int kMostWindow = 1 << 20;
-constexpr int kMostSinks = 256;
-
-/// What Talon told of the training; null: nothing, or nothing that can be read.
-Json told_by_talon(const Checkpoint& head) {
-  if (!head.metadata.is_object()) return {};
-  if (head.metadata.contains("talon")) return head.metadata["talon"];
-  const auto origin = head.metadata.find("talon.origin");  // of a GGUF file
-  if (origin == head.metadata.end() || !origin->is_string()) return {};
-  return Json::parse(origin->get_ref<const std::string&>(), nullptr, /*allow_exceptions=*/false);
-}
-
-/// How many tokens the texts had, at most, that Talon trained the head with; 0 if that is not told.
-int trained_tokens(const Checkpoint& head) {
-  const Json told = told_by_talon(head);
-  const Json* at = &told;
-  for (const char* key : {"settings", "max_tokens"}) {
-    if (!at->is_object() || !at->contains(key)) return 0;
-    at = &(*at)[key];
-  }
-  return at->is_number_unsigned() && *at <= kMostWindow ? at->get<int>() : 0;
-}
-
 std::unique_ptr<Drafter> make_with_head(Options& options, const DrafterContext& context,
                                         HeadGeneration wanted, EagleOptions eagle) {
   HeadOptions head_options = read_layouts(options);
@@ -52,9 +29,7 @@ std::unique_ptr<Drafter> make_with_head(Options& options, const DrafterContext& 
                                  options.name(), name_of(wanted), name_of(found), quote(path),
                                  others[static_cast<int>(found)]));
   }
-  const int own_window = head->config.sliding_window;
-  const int usual_window = own_window > 0 ? own_window : trained_tokens(checkpoint);
-  eagle.window = {options.whole_or("window", usual_window), options.whole("sinks")};
+  eagle.window = read_window(options, checkpoint, head->config.sliding_window);
   eagle.cache_positions = context.cache_positions;
   eagle.coupling = read_coupling(options);
   return make_eagle_drafter(std::move(head), *context.target, eagle);
@@ -140,14 +115,6 @@ std::vector<Option> dynamic_options(std::string usual_levels) {
                ", or a file with paths of ranks as "
                "JSON"},
           draw_option()};
-}
-
-std::vector<Option> window_options() {
-  return {
-      {"window", WholeNumber{0, kMostWindow}, "",
-       "newest tokens that it sees, 0 for all (default: as the head says, else as many as Talon "
-       "trained it with)"},
-      {"sinks", WholeNumber{0, kMostSinks}, "0", "first tokens that it sees beside the window"}};
 }
 
 }  // namespace

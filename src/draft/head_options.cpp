@@ -13,6 +13,28 @@ namespace talon {
 namespace {
 
 constexpr std::string_view kMixed = "mixed";
+constexpr int kMostWindow = 1 << 20;
+constexpr int kMostSinks = 256;
+
+/// What Talon told of the training; null: nothing, or nothing that can be read.
+Json told_by_talon(const Checkpoint& head) {
+  if (!head.metadata.is_object()) return {};
+  if (head.metadata.contains("talon")) return head.metadata["talon"];
+  const auto origin = head.metadata.find("talon.origin");  // of a GGUF file
+  if (origin == head.metadata.end() || !origin->is_string()) return {};
+  return Json::parse(origin->get_ref<const std::string&>(), nullptr, /*allow_exceptions=*/false);
+}
+
+/// How many tokens the texts had, at most, that Talon trained the head with; 0 if that is not told.
+int trained_tokens(const Checkpoint& head) {
+  const Json told = told_by_talon(head);
+  const Json* at = &told;
+  for (const char* key : {"settings", "max_tokens"}) {
+    if (!at->is_object() || !at->contains(key)) return 0;
+    at = &(*at)[key];
+  }
+  return at->is_number_unsigned() && *at <= kMostWindow ? at->get<int>() : 0;
+}
 
 std::vector<std::string> layout_names() {
   std::vector<std::string> names;
@@ -77,6 +99,19 @@ std::shared_ptr<const HeadWeights> shared_head(const DrafterContext& context,
     checkpoint.check_whole();
     return head;
   });
+}
+
+std::vector<Option> window_options() {
+  return {
+      {"window", WholeNumber{0, kMostWindow}, "",
+       "newest tokens that it sees, 0 for all (default: as the head says, else as many as Talon "
+       "trained it with)"},
+      {"sinks", WholeNumber{0, kMostSinks}, "0", "first tokens that it sees beside the window"}};
+}
+
+PairWindow read_window(Options& options, const Checkpoint& head, int own) {
+  const int usual = own > 0 ? own : trained_tokens(head);
+  return {options.whole_or("window", usual), options.whole("sinks")};
 }
 
 WeightLayout read_layout(Options& options) {

@@ -8,6 +8,7 @@
 #include "core/options.h"
 #include "draft/coupling/coupling.h"
 #include "draft/head/head_weights.h"
+#include "draft/head/pair_runner.h"
 #include "draft/registry.h"
 
 namespace talon {
@@ -37,6 +38,11 @@ void expect_head_of(std::string_view drafters, const Options& options,
 std::shared_ptr<const HeadWeights> shared_head(const DrafterContext& context,
                                                const Checkpoint& checkpoint,
                                                const HeadOptions& options);
+/// `window=N` and `sinks=N`: what of a text a head sees.
+std::vector<Option> window_options();
+/// What they say. The usual window is the head's `own`, where it has one (0: none), else as long as
+/// the texts that Talon trained it with.
+PairWindow read_window(Options& options, const Checkpoint& head, int own);
 /// `weights=mixed` or `weights=stored`: how the head is kept, but for the output rows of a draft
 /// vocabulary.
 WeightLayout read_layout(Options& options);

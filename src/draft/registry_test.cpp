@@ -53,6 +53,25 @@ TEST(Drafters, AStageIsRefusedWhereTheModelDraftsATree) {
   }
 }
 
+TEST(Drafters, AStageThatIsAHeadAndItsFileBelongTogether) {
+  const Model target{};
+  const DrafterContext context{.target = &target};
+  const std::pair<const char*, const char*> wrong[] = {
+      {"draft:model=nowhere,stage=eagle3", "draft: stage=eagle3: needs stage_head=PATH"},
+      {"draft:model=nowhere,stage_head=h", "draft: option stage_head: expected a stage that is a"},
+      {"draft:model=nowhere,stage=suffix,stage_head=h",
+       "option stage_head: expected a stage that"}};
+  for (const auto& [text, expected] : wrong) {
+    try {
+      make_drafter(text, context);
+      FAIL() << text;
+    } catch (const UsageError& error) {
+      EXPECT_NE(std::string_view(error.what()).find(expected), std::string_view::npos)
+          << error.what();
+    }
+  }
+}
+
 TEST(Drafters, SeveralAreJoinedWithPlus) {
   using Parts = std::vector<std::string_view>;
   EXPECT_EQ(split_drafters("suffix"), Parts{"suffix"});

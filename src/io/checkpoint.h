@@ -33,7 +33,9 @@ std::string_view name_of(CheckpointFormat format);
 struct Checkpoint {
   CheckpointFormat format;
   std::filesystem::path path;  // the file or folder that was opened
-  Json metadata;  // GGUF: its key-values. Folder: config.json. llama2.c: its header, by field name
+  // GGUF: its key-values. Folder: config.json, and as "hf_quant_config" the file of that name where
+  // config.json has no quantization_config. llama2.c: its header, by field name
+  Json metadata;
   std::vector<StoredTensor> tensors;  // in file order
   std::vector<MappedFile> files;      // what `bytes` points into
   std::vector<std::unique_ptr<std::byte[]>>

@@ -138,6 +138,21 @@ TEST(HuggingFace, JoinsTheShardsOfAnIndex) {
   EXPECT_EQ(checkpoint.metadata["model_type"], "llama");
 }
 
+TEST(HuggingFace, TakesWhatAFileOfModelOptSaysWhereTheConfigurationSaysNothing) {
+  const TemporaryFolder folder;
+  folder.add("config.json", R"({"model_type":"llama"})");
+  folder.add("model.safetensors", safetensors_file(kShardA, "1111").bytes);
+  EXPECT_FALSE(open_checkpoint(folder.path()).metadata.contains("hf_quant_config"));
+  folder.add("hf_quant_config.json", R"({"quantization":{"quant_algo":"NVFP4"}})");
+  EXPECT_EQ(open_checkpoint(folder.path()).metadata["hf_quant_config"]["quantization"],
+            Json({{"quant_algo", "NVFP4"}}));
+  folder.add("hf_quant_config.json", "[]");
+  EXPECT_NE(refusal(folder.path()).find("hf_quant_config.json\": expected an object"),
+            std::string::npos);
+  folder.add("config.json", R"({"quantization_config":{"quant_method":"fp8"}})");
+  EXPECT_FALSE(open_checkpoint(folder.path()).metadata.contains("hf_quant_config"));
+}
+
 TEST(HuggingFace, ReadsTorchFilesWholeAndInShards) {
   const TemporaryFolder whole;
   whole.add("config.json", "{}");

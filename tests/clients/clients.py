@@ -2,6 +2,7 @@
 
 usage: clients.py     (by run.py, which says where the server is, in an environment with requirements.txt; see scripts/clients.sh)
 """
+import asyncio
 import json
 import os
 import subprocess
@@ -62,6 +63,18 @@ class OpenAi(unittest.TestCase):
         answer = self.client.completions.create(model="model", prompt="Once upon", max_tokens=8, logprobs=1)
         self.assertEqual(answer.usage.completion_tokens, 8)
         self.assertEqual(self.client.models.list().data[0].id, "model")
+
+    def test_requests_at_once_have_the_texts_of_those_one_by_one(self) -> None:
+        asked = [dict(model="model", messages=[{"role": "user", "content": f"Tell of {topic}."}], max_tokens=24, temperature=0.7, seed=seed)
+                 for seed, topic in enumerate(("rain", "bees", "bread", "trains", "salt", "snow", "chess", "wool"))]
+
+        async def ask_at_once() -> list[str]:
+            async with openai.AsyncOpenAI(base_url=ADDRESS + "/v1", api_key="key", max_retries=0) as client:
+                answers = await asyncio.gather(*(client.chat.completions.create(**one) for one in asked))
+            return [answer.choices[0].message.content for answer in answers]
+
+        alone = [self.client.chat.completions.create(**one).choices[0].message.content for one in asked]
+        self.assertEqual(asyncio.run(ask_at_once()), alone)
 
     def test_responses(self) -> None:
         def ask(**more):
@@ -170,6 +183,8 @@ class Anthropic(unittest.TestCase):
             self.client.messages.create(**self.ask(top_p=7))
         with self.assertRaises(anthropic.NotFoundError):
             self.client.messages.create(**self.ask() | {"model": "other"})
+        with self.assertRaises(anthropic.AuthenticationError):
+            anthropic.Anthropic(base_url=ADDRESS, api_key="wrong", max_retries=0).messages.create(**self.ask())
 
 
 if __name__ == "__main__":

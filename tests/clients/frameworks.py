@@ -40,6 +40,12 @@ class Langchain(unittest.TestCase):
         self.assertEqual(call["name"], "weather")
         self.assertIsInstance(call["args"]["city"], str)
 
+    def test_streamed_tools_join_to_the_whole(self) -> None:
+        model = self.model.bind_tools([weather], tool_choice="weather")
+        first, *rest = model.stream("Is it warm?")
+        call, whole = sum(rest, first).tool_calls[0], model.invoke("Is it warm?").tool_calls[0]
+        self.assertEqual((call["name"], call["args"]), (whole["name"], whole["args"]))
+
     def test_schemas(self) -> None:
         for method in ("json_schema", "function_calling"):
             self.assertIsInstance(self.model.with_structured_output(Animal, method=method).invoke("A cat."), Animal)
@@ -72,6 +78,13 @@ class PydanticAi(unittest.TestCase):
         whole = agent.run_sync("Hi").output
         with agent.run_stream_sync("Hi") as stream:
             self.assertEqual("".join(stream.stream_text(delta=True)), whole)
+
+    def test_logprobs(self) -> None:
+        settings = {"temperature": 0, "max_tokens": 24, "openai_logprobs": True, "openai_top_logprobs": 2}
+        result = Agent(self.model, model_settings=settings).run_sync("Hi")
+        tokens = result.response.provider_details["logprobs"]
+        self.assertTrue("".join(token["token"] for token in tokens).startswith(result.output))
+        self.assertEqual(len(tokens[0]["top_logprobs"]), 2)
 
     def test_tools_are_called_and_answers_go_on(self) -> None:
         asked = []

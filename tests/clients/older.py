@@ -35,8 +35,15 @@ class Litellm(unittest.TestCase):
         parameters = {"type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}, "required": ["city"],
                       "additionalProperties": False}
         tool = {"type": "function", "function": {"name": "weather", "parameters": parameters}}
-        call = self.ask(tools=[tool], tool_choice="required").choices[0].message.tool_calls[0]
+        more = dict(tools=[tool], tool_choice="required", parallel_tool_calls=False)
+        call = self.ask(**more).choices[0].message.tool_calls[0]
         self.assertIn(json.loads(call.function.arguments)["city"], ("Rome", "Oslo"))
+        name, arguments = "", ""
+        for piece in self.ask(stream=True, **more):
+            for part in piece.choices[0].delta.tool_calls or []:
+                name += part.function.name or ""
+                arguments += part.function.arguments or ""
+        self.assertEqual((name, arguments), (call.function.name, call.function.arguments))
 
     def test_schemas(self) -> None:
         self.assertIsInstance(Animal.model_validate_json(self.ask(response_format=Animal).choices[0].message.content), Animal)
@@ -64,6 +71,15 @@ class Instructor(unittest.TestCase):
             self.assertIsInstance(answer, Animal)
             *_, last = self.client(mode).create_partial(**self.ASK)
             self.assertIsInstance(Animal(**last.model_dump()), Animal)
+
+    def test_logprobs_and_choices_come_with_the_answer(self) -> None:
+        answer, completion = self.client(instructor.Mode.JSON_SCHEMA).create_with_completion(**self.ASK, logprobs=True, top_logprobs=2, n=2)
+        self.assertEqual([choice.index for choice in completion.choices], [0, 1])
+        tokens = completion.choices[0].logprobs.content
+        self.assertEqual(len(tokens[0].top_logprobs), 2)
+        text = completion.choices[0].message.content
+        self.assertTrue("".join(token.token for token in tokens).startswith(text))
+        self.assertEqual(json.loads(text), answer.model_dump())
 
     def test_errors_come_out(self) -> None:
         with self.assertRaisesRegex(Exception, "top_p"):

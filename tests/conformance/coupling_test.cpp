@@ -142,6 +142,27 @@ TEST(Coupling, AStageChangesNoDraft) {
   }
 }
 
+/// A draft model in four bits is wrong now and then, and the heads, which were trained for the
+/// model as it is, guess what it drafts.
+TEST(Coupling, AHeadAsAStageChangesNoDraft) {
+  TestModel model(kStories260k, cpu_backend(1));
+  const std::pair<const char*, const char*> stages[] = {
+      {"eagle2", TALON_TEST_DATA "/golden/stories260k/eagle1_head"},
+      {"eagle3", TALON_TEST_DATA "/golden/stories260k/eagle3_head"},
+      {"dflash", TALON_TEST_DATA "/golden/blocks/dflash/head"},
+      {"dspark", TALON_TEST_DATA "/golden/blocks/dspark/head"},
+      {"peagle", TALON_TEST_DATA "/golden/blocks/peagle/head"}};
+  for (const double temperature : {0.0, 0.7}) {
+    const std::string plain = "draft:model=self,weights=int4,levels=5";
+    const double tau = tau_of(model, plain, temperature);
+    EXPECT_GT(tau, 1.2);
+    for (const auto& [stage, head] : stages) {
+      const std::string staged = fmt::format("{},stage={},stage_head={}", plain, stage, head);
+      EXPECT_EQ(tau_of(model, staged, temperature), tau) << stage << " at " << temperature;
+    }
+  }
+}
+
 class CoupledHeads : public testing::Test {
  protected:
   /// `nodes` small, so that ranks matter.

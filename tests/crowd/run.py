@@ -1,6 +1,7 @@
-"""Exact in a crowd: mixed requests to `talon serve` at several concurrencies and with a cache that is too small for them, among clients
-that leave and clients that read slowly. Every text is that of `talon run -d none`; with tools, that of the server without drafts and
-with nothing beside it. Prints a line of JSON for each level and exits with 1 if any text differs.
+"""Exact in a crowd: mixed requests to `talon serve` at several concurrencies and with a cache that is too small for the longest, among
+clients that leave and clients that read slowly. Every text is that of `talon run -d none`, of requests with tools token by token. What
+`talon run` does not have (log-probabilities, a second choice, how calls are told) is that of the server without drafts and with nothing
+beside it. Says first how long the server takes to be ready. Prints a line of JSON for each level and exits with 1 if any text differs.
 
 usage: run.py TALON MODEL FOLDER [REQUESTS=200]     FOLDER keeps what was expected
 """
@@ -16,19 +17,26 @@ import sys
 import threading
 import time
 
-from asked import Request, requests
+import answers
+from asked import COMPLETION, Request, long_requests, requests, spread
 
 LEVELS = [(1, 0), (4, 0), (16, 0), (16, 48)]  # requests at once, cache in MiB (0: one whole context)
+STARTS = 3
+MOST_READY_S = 1.0
+PATIENCE_S = 1800  # of a client of a whole answer as long as the context
 
 
 class Server:
-    def __init__(self, talon: str, model: str, cache_mb: int) -> None:
+    def __init__(self, talon: str, model: str, cache_mb: int = 0) -> None:
+        begin = time.monotonic()
         self.process = subprocess.Popen([talon, "serve", "-m", f"model={model}", "--port", "0", "--cache-mb", str(cache_mb)],
                                         stderr=subprocess.PIPE, text=True)
         for line in self.process.stderr:
             if found := re.search(r"listening on http://([\d.]+):(\d+)", line):
                 self.address = (found.group(1), int(found.group(2)))
                 threading.Thread(target=lambda: [None for _ in self.process.stderr], daemon=True).start()
+                self.get("/ready")
+                self.ready_s = time.monotonic() - begin
                 return
         raise SystemExit("crowd: the server did not start")
 
@@ -40,42 +48,38 @@ class Server:
         if end := self.process.wait(120):
             raise SystemExit(f"crowd: the server ended with {end}")
 
-    def open(self, body: dict, receive_bytes: int = 0) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection(*self.address, timeout=600)
+    def open(self, path: str, body: dict, receive_bytes: int = 0) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection(*self.address, timeout=PATIENCE_S)
         connection.sock = socket.socket()
+        connection.sock.settimeout(PATIENCE_S)
         if receive_bytes:
             connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
         connection.sock.connect(self.address)
-        connection.request("POST", "/v1/chat/completions", json.dumps(body))
+        connection.request("POST", path, json.dumps(body))
         return connection.getresponse()
 
-    def metric(self, name: str) -> float:
+    def post(self, path: str, body: dict) -> dict:
+        response = self.open(path, body)
+        text = response.read()
+        if response.status != 200:
+            raise ValueError(f"{path}: {response.status} {text[:300]!r}")
+        return json.loads(text)
+
+    def get(self, path: str) -> str:
         connection = http.client.HTTPConnection(*self.address, timeout=60)
-        connection.request("GET", "/metrics")
-        return sum(map(float, re.findall(rf"^talon:{name}(?:{{[^}}]*}})? (\S+)$", connection.getresponse().read().decode(), re.M)))
+        connection.request("GET", path)
+        response = connection.getresponse()
+        text = response.read().decode()
+        if response.status != 200:
+            raise ValueError(f"{path}: {response.status} {text[:300]}")
+        return text
 
+    def metric(self, name: str) -> float:
+        return sum(map(float, re.findall(rf"^talon:{name}(?:{{[^}}]*}})? (\S+)$", self.get("/metrics"), re.M)))
 
-def said(choice: dict) -> str:
-    """Text and calls of a whole choice, or of what the parts of a stream make."""
-    message = choice["message"]
-    calls = [(call["function"]["name"], call["function"]["arguments"]) for call in message.get("tool_calls") or []]
-    return json.dumps([message.get("content") or "", calls])
-
-
-def joined(lines) -> str:
-    message = {"content": "", "tool_calls": []}
-    for line in lines:
-        if not line.startswith(b"data: {"):
-            continue
-        for choice in json.loads(line[6:])["choices"]:
-            delta = choice["delta"]
-            message["content"] += delta.get("content") or ""
-            for call in delta.get("tool_calls") or []:
-                if call["index"] == len(message["tool_calls"]):
-                    message["tool_calls"].append({"function": {"name": "", "arguments": ""}})
-                for part in ("name", "arguments"):
-                    message["tool_calls"][call["index"]]["function"][part] += call["function"].get(part) or ""
-    return said({"message": message})
+    def prompt(self, request: Request) -> str:
+        """As the model's template writes it."""
+        return self.post("/apply-template", request.rendered())["prompt"]
 
 
 def slowly(response: http.client.HTTPResponse):
@@ -84,52 +88,68 @@ def slowly(response: http.client.HTTPResponse):
         yield line
 
 
-def ask(server: Server, request: Request, talon: dict, way: str) -> str:
-    body = {**request.body, "model": "model", "talon": talon}
+def ask(server: Server, request: Request, talon: dict, way: str) -> list[answers.Choice]:
+    """Throws ValueError for an answer that is an error."""
+    body = {**request.fields(), "model": "model", "talon": talon}
+    if request.path == COMPLETION and "messages" in body:
+        del body["messages"]
+        body["prompt"] = server.prompt(request)
     if way == "leaves":
-        gone = server.open({**body, "stream": True})
+        gone = server.open(request.path, {**body, "stream": True})
         gone.readline()
         gone.close()
     streams = way in ("stream", "slow")
-    response = server.open({**body, "stream": streams}, 4096 if way == "slow" else 0)
+    response = server.open(request.path, {**body, "stream": streams}, 4096 if way == "slow" else 0)
     if response.status != 200:
-        return f"{response.status}: {response.read()[:300]}"
+        raise ValueError(f"{response.status}: {response.read()[:300]!r}")
     if not streams:
-        return said(json.loads(response.read())["choices"][0])
-    return joined(slowly(response) if way == "slow" else response)
+        return answers.whole(request.path, json.loads(response.read()))
+    return answers.joined(request.path, slowly(response) if way == "slow" else response)
 
 
-def expect(talon: str, model: str, crowd: list[Request], folder: pathlib.Path) -> list[str]:
+def run_alone(talon: str, model: str, options: list[str]) -> dict:
+    run = subprocess.run([talon, "run", "-m", model, "--json", *options], capture_output=True, text=True)
+    if run.returncode:
+        raise SystemExit(f"crowd: talon run {' '.join(options)[:500]}: {run.stderr}")
+    return json.loads(run.stdout)
+
+
+def expected_of(server: Server, talon: str, model: str, request: Request, folder: pathlib.Path) -> str:
+    with_tools = "tools" in request.body
+    run = run_alone(talon, model, request.command(folder, server.prompt(request) if with_tools else ""))
+    choices = ask(server, request, {"drafter": "none"}, "whole") if request.says_more() else [answers.Choice()]
+    if with_tools:
+        choices[0].tokens = run["tokens"]  # whose text the server tells as calls
+    else:
+        choices[0].text = run["text"]
+    return answers.to_text(choices)
+
+
+def expect(server: Server, talon: str, model: str, crowd: list[Request], folder: pathlib.Path) -> list[str]:
     """What each request gets alone; kept in FOLDER by what was asked of which program."""
     program = hashlib.sha256(pathlib.Path(talon).read_bytes()).hexdigest()
     kept = folder / "expected.json"
     known: dict[str, str] = json.loads(kept.read_text()) if kept.exists() else {}
-    keys = [hashlib.sha256(f"{program} {model} {json.dumps(one.body)}".encode()).hexdigest() for one in crowd]
-    with Server(talon, model, 0) as server:
-        for key, request in zip(keys, crowd):
-            if key in known:
-                continue
-            if (options := request.command(folder)) is None:
-                known[key] = ask(server, request, {"drafter": "none"}, "whole")
-            else:
-                run = subprocess.run([talon, "run", "-m", model, "--json", *options], capture_output=True, text=True)
-                if run.returncode:
-                    raise SystemExit(f"crowd: talon run {options}: {run.stderr}")
-                known[key] = json.dumps([json.loads(run.stdout)["text"], []])
+    keys = [hashlib.sha256(f"{program} {model} {one.path} {json.dumps(one.body)}".encode()).hexdigest() for one in crowd]
+    for key, request in zip(keys, crowd):
+        if key not in known:
+            known[key] = expected_of(server, talon, model, request, folder)
             kept.write_text(json.dumps(known))
     return [known[key] for key in keys]
 
 
 def level(talon: str, model: str, crowd: list[Request], expected: list[str], concurrency: int, cache_mb: int) -> bool:
-    found = [""] * len(crowd)
+    asked = [place for place, one in enumerate(crowd) if not (cache_mb and one.fills_context)]
+    found: dict[int, str] = {}
     with Server(talon, model, cache_mb) as server:
         places = itertools.count()
         begin = time.monotonic()
 
         def client() -> None:
-            while (place := next(places)) < len(crowd):
+            while (turn := next(places)) < len(asked):
+                place = asked[turn]
                 try:
-                    found[place] = ask(server, crowd[place], crowd[place].talon, crowd[place].way)
+                    found[place] = answers.to_text(ask(server, crowd[place], crowd[place].talon, crowd[place].way))
                 except Exception as error:  # told as what it found
                     found[place] = repr(error)
 
@@ -140,21 +160,44 @@ def level(talon: str, model: str, crowd: list[Request], expected: list[str], con
             one.join()
         seconds = time.monotonic() - begin
         set_back = server.metric("num_preemptions_total")
-    wrong = [place for place in range(len(crowd)) if found[place] != expected[place]]
-    print(json.dumps({"concurrency": concurrency, "cache_mb": cache_mb, "requests": len(crowd), "equal": len(crowd) - len(wrong),
+    wrong = [place for place in asked if found[place] != expected[place]]
+    print(json.dumps({"concurrency": concurrency, "cache_mb": cache_mb, "requests": len(asked), "equal": len(asked) - len(wrong),
                       "set_back": int(set_back), "seconds": round(seconds, 1)}), flush=True)
     for place in wrong[:5]:
-        print(f"crowd: request {place} {crowd[place].talon} {crowd[place].way} {json.dumps(crowd[place].body)[-300:]}\n"
+        one = crowd[place]
+        print(f"crowd: request {one.number} {one.path} {one.talon} {one.way} {json.dumps(one.body)[-300:]}\n"
               f"  expected {expected[place][:300]}\n  found    {found[place][:300]}", file=sys.stderr)
     return not wrong
+
+
+def say_readiness(talon: str, model: str) -> None:
+    """Seconds from the start of the process to the first 200 of /ready. Told, and no part of the verdict: the machine may be busy."""
+    seconds = []
+    for _ in range(STARTS):
+        with Server(talon, model) as server:
+            seconds.append(round(server.ready_s, 3))
+    print(json.dumps({"ready_s": seconds, "most_s": MOST_READY_S, "verdict": "OK" if max(seconds) < MOST_READY_S else "MISS"}), flush=True)
+
+
+def make_crowd(server: Server, count: int) -> list[Request]:
+    docs = pathlib.Path(__file__).parents[2] / "docs"
+    filler = (docs / "design.md").read_text()
+    context = json.loads(server.get("/props"))["default_generation_settings"]["n_ctx"]
+    tokens: list[int] = []
+    for name in ("methods.md", "design.md", "formats.md", "images.md"):
+        tokens += server.post("/tokenize", {"content": (docs / name).read_text(), "add_special": False})["tokens"]
+    if len(tokens) < context:
+        raise SystemExit(f"crowd: expected {context} tokens for prompts as long as the context, found {len(tokens)}")
+    return spread(long_requests(context, tokens), requests(count, filler))
 
 
 def main(talon: str, model: str, folder: str, count: str = "200") -> int:
     place = pathlib.Path(folder)
     place.mkdir(parents=True, exist_ok=True)
-    root = pathlib.Path(__file__).parents[2]
-    crowd = requests(int(count), (root / "docs/design.md").read_text())
-    expected = expect(talon, model, crowd, place)
+    say_readiness(talon, model)
+    with Server(talon, model) as server:
+        crowd = make_crowd(server, int(count))
+        expected = expect(server, talon, model, crowd, place)
     return not all([level(talon, model, crowd, expected, *one) for one in LEVELS])
 
 

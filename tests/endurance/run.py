@@ -1,7 +1,8 @@
 """Mixed traffic with faults against `talon serve` for a while: killed clients, malformed and hostile requests, slow-loris, a full
 disk, a full cache, SIGTERM in the middle of streams, a model file that vanishes. Prints a line of JSON every few seconds and a verdict.
 
-usage: run.py TALON MODEL MINUTES FOLDER [SEED]
+usage: run.py TALON MODEL MINUTES FOLDER [SEED]     MODEL: a file, or the name of a pulled model (smollm2). stories260K.bin, which has no
+chat template, gets that of tests/openapi/tiny_chat_model.py and the head of tests/data/golden
 """
 from __future__ import annotations
 
@@ -17,9 +18,13 @@ import sys
 import threading
 import time
 import urllib.request
+from dataclasses import dataclass, field
 
+import chats
 import traffic
 from traffic import Question, Site, Wrong
+
+TESTS = pathlib.Path(__file__).parents[1]
 
 CLIENTS = 6
 SAMPLE_S = 10
@@ -28,13 +33,23 @@ STOPPED_S = 6  # more than an ending server gives answers in all
 SETTLED_S = 600  # from when on memory must stay; shorter runs take a third of their time
 MOST_GROWTH = 1.02
 LEAST_ACCEPTANCE = 0.95  # of the last third, of the first third's
+CACHE_POSITIONS = 1600  # which a large request nearly fills
+HEADS = ["eagle3", "eagle2", "medusa"]
 
 
-def start(talon: str, model: pathlib.Path, *more: str, stderr=subprocess.PIPE, **environment: str) -> tuple[subprocess.Popen, tuple[str, int]]:
-    command = [talon, "serve", "-m", f"model={model}", "--port", "0", "--cache-mb", "1", "--header-s", "3", "--body-s", "5", "--queue", "24", *more]
-    server = subprocess.Popen(command, stderr=stderr, text=True, env={**os.environ, **environment})
-    if stderr != subprocess.PIPE:
-        return server, ("", 0)
+@dataclass
+class Program:
+    """`talon serve` of a model that is a copy, so that it can vanish."""
+
+    talon: str
+    model: pathlib.Path
+    options: list[str] = field(default_factory=list)
+
+
+def start(program: Program, *more: str, **environment: str) -> tuple[subprocess.Popen, tuple[str, int]]:
+    command = [program.talon, "serve", "-m", f"model={program.model}", "--port", "0", "--header-s", "3", "--body-s", "5", "--queue", "24",
+               *program.options, *more]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})
     for line in server.stderr:
         if found := re.search(r"listening on http://([\d.]+):(\d+)", line):
             threading.Thread(target=lambda: [None for _ in server.stderr], daemon=True).start()
@@ -42,13 +57,54 @@ def start(talon: str, model: pathlib.Path, *more: str, stderr=subprocess.PIPE, *
     raise SystemExit("endurance: the server did not start")
 
 
+def pulled(name: str) -> pathlib.Path:
+    """The file or the folder of a model that `talon pull` fetched."""
+    place = pathlib.Path(os.environ.get("TALON_MODELS", "downloads")) / name
+    files = list(place.glob("*.gguf"))
+    if not place.is_dir():
+        raise SystemExit(f"endurance: expected a file or a pulled model, found neither {name} nor {place}: talon pull {name}")
+    return files[0] if len(files) == 1 else place
+
+
+def program_of(talon: str, given: str, folder: pathlib.Path) -> Program:
+    model = pathlib.Path(given) if pathlib.Path(given).is_file() else pulled(given)
+    tokenizer = model.parent / "tok512.bin"
+    if model.name == "stories260K.bin" and tokenizer.exists():
+        copy = folder / "tiny-chat.gguf"
+        subprocess.run([sys.executable, TESTS / "openapi/tiny_chat_model.py", model, tokenizer, copy], check=True)
+        return Program(talon, copy, ["-d", f"eagle3:head={TESTS / 'data/golden/stories260k/eagle3_head'}"])
+    if model.is_dir():
+        return Program(talon, pathlib.Path(shutil.copytree(model, folder / model.name, dirs_exist_ok=True)))
+    for beside in model.parent.glob("tok*.bin"):
+        shutil.copy(beside, folder)
+    return Program(talon, pathlib.Path(shutil.copy(model, folder)))
+
+
+def ask(address: tuple[str, int], path: str) -> str:
+    with urllib.request.urlopen(f"http://{address[0]}:{address[1]}{path}", timeout=30) as reply:
+        return reply.read().decode()
+
+
+def bound_cache(program: Program, context: int) -> None:
+    """Room for as many positions of any model: one whole context is what `talon run` makes its cache for."""
+    done = subprocess.run([program.talon, "run", "-m", program.model, "-p", "One day", "-n", "1", "-d", "none", "--json"], check=True,
+                          capture_output=True, text=True)
+    position = json.loads(done.stdout)["cache_bytes"] / context
+    program.options += ["--cache-mb", str(max(1, round(CACHE_POSITIONS * position / 2**20)))]
+
+
+def head_of(drafter: str) -> str:
+    """The head among joined drafters; empty: there is none."""
+    names = [part.split(":")[0] for part in drafter.split("+")]
+    return next((name for name in HEADS if name in names), "")
+
+
 def metrics(site: Site) -> dict[str, float]:
-    with urllib.request.urlopen(f"http://{site.address[0]}:{site.address[1]}/metrics", timeout=30) as reply:
-        found: dict[str, float] = {}
-        for name, labels, value in re.findall(r"^talon:(\w+)(\{[^}]*\})? (\S+)$", reply.read().decode(), re.M):
-            code = re.search(r'code="(\d+)"', labels)
-            key = f"{name}.{code.group(1)}" if code else name
-            found[key] = found.get(key, 0) + float(value)
+    found: dict[str, float] = {}
+    for name, labels, value in re.findall(r"^talon:(\w+)(\{[^}]*\})? (\S+)$", ask(site.address, "/metrics"), re.M):
+        code = re.search(r'code="(\d+)"', labels)
+        key = f"{name}.{code.group(1)}" if code else name
+        found[key] = found.get(key, 0) + float(value)
     return found
 
 
@@ -59,22 +115,23 @@ def resident(pid: int) -> int:
 class Faults:
     """What happens to the machine and to servers beside the one that is watched."""
 
-    def __init__(self, talon: str, model: pathlib.Path, folder: pathlib.Path, site: Site) -> None:
-        self.talon, self.model, self.folder, self.site = talon, model, folder, site
+    def __init__(self, program: Program, folder: pathlib.Path, site: Site) -> None:
+        self.program, self.folder, self.site = program, folder, site
         self.stops = False  # every other ending server, the first among them
 
     def model_vanishes(self) -> None:
         """The one that runs goes on; a new one says what is missing."""
-        away = self.model.with_suffix(".away")
-        self.model.rename(away)
+        talon, model = self.program.talon, self.program.model
+        away = model.with_suffix(".away")
+        model.rename(away)
         try:
-            found = subprocess.run([self.talon, "serve", "-m", f"model={self.model}", "--port", "0"], capture_output=True, text=True, timeout=60)
-            if found.returncode != 1 or str(self.model) not in found.stderr:
+            found = subprocess.run([talon, "serve", "-m", f"model={model}", "--port", "0"], capture_output=True, text=True, timeout=60)
+            if found.returncode != 1 or str(model) not in found.stderr:
                 raise Wrong(f"without its model a server ends with {found.returncode}: {found.stderr[-200:]}")
             for question in random.Random(1).sample(list(self.site.texts), 3):
                 traffic.take_whole(self.site, random.Random(1), question)
         finally:
-            away.rename(self.model)
+            away.rename(model)
 
     def disk_is_full(self) -> None:
         """Measured costs cannot be kept, notes cannot be written: it answers all the same."""
@@ -86,7 +143,7 @@ class Faults:
                 (full / "filler").write_bytes(bytes(1 << 20))
             except OSError:
                 pass  # full, as wanted
-            server, address = start(self.talon, self.model, XDG_CACHE_HOME=str(full))
+            server, address = start(self.program, XDG_CACHE_HOME=str(full))
             other = Site(address, self.site.texts)
             traffic.take_whole(other, random.Random(2), next(iter(self.site.texts)))
             server.terminate()
@@ -99,7 +156,7 @@ class Faults:
     def ended_in_the_middle(self) -> None:
         """SIGTERM while streams run: each ends whole or is cut with a reason, and what it said is a beginning of its text, even
         if the server is stopped meanwhile for longer than all of that may take."""
-        server, address = start(self.talon, self.model, "--drain-s", "0.2")
+        server, address = start(self.program, "--drain-s", "0.2")
         other = Site(address, self.site.texts)
         question = max(self.site.texts, key=lambda one: (one.length, len(self.site.texts[one])))
         problems: list[str] = []
@@ -138,28 +195,43 @@ class Run:
     def __init__(self, talon: str, model: str, minutes: float, folder: str, seed: int) -> None:
         self.folder = pathlib.Path(folder).absolute()
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.model = pathlib.Path(shutil.copy(model, self.folder))
-        for beside in pathlib.Path(model).parent.glob("tok*.bin"):
-            shutil.copy(beside, self.folder)
-        texts = traffic.expected_texts(talon, str(self.model), traffic.questions())
-        self.server, address = start(talon, self.model)
-        self.site = Site(address, texts)
-        self.faults = Faults(talon, self.model, self.folder, self.site)
+        program = program_of(talon, model, self.folder)
+        props = self.look_at(program)
+        bound_cache(program, props["default_generation_settings"]["n_ctx"])
+
+        def texts(*forms: str) -> dict[Question, str]:
+            return traffic.expected_texts(talon, str(program.model), traffic.questions(*forms), self.folder)
+
+        chat_texts = texts("chat", "schema") if props["chat_template"] else {}
+        plain_texts = texts("")
+        self.server, address = start(program)
+        self.site = Site(address, plain_texts, chat_texts, head_of(props["talon"]["drafter"]))
+        self.visits = traffic.VISITS + chats.VISITS * bool(chat_texts) + [traffic.draft_by_head] * 15 * bool(self.site.head)
+        self.faults = Faults(program, self.folder, self.site)
         self.begin = time.monotonic()
         self.end = self.begin + minutes * 60
         self.seed = seed
         self.wrong: list[str] = []
         self.samples: list[dict] = []
 
+    @staticmethod
+    def look_at(program: Program) -> dict:
+        server, address = start(program)
+        props = json.loads(ask(address, "/props"))
+        server.terminate()
+        server.wait(60)
+        return props
+
     def seconds(self) -> float:
         return time.monotonic() - self.begin
 
     def visit(self, client: int) -> None:
         draw = random.Random(self.seed * 1000 + client)
+        plain, chatted = list(self.site.texts), list(self.site.chats)
         while time.monotonic() < self.end:
-            what = draw.choice(traffic.VISITS)
+            what = draw.choice(self.visits)
             try:
-                what(self.site, draw, draw.choice(list(self.site.texts)))
+                what(self.site, draw, draw.choice(chatted if what in chats.VISITS else plain))
             except Exception as error:  # each is a finding, whatever its class
                 self.wrong.append(f"{what.__name__} at {self.seconds():.0f} s: {type(error).__name__}: {error}"[:500])
 
@@ -187,6 +259,16 @@ class Run:
         print(json.dumps(line), flush=True)
         return now
 
+    def head_acceptance(self) -> list[float]:
+        """Accepted tokens a check of the head's drafts in the first third and in the last, of questions that were asked in both."""
+        thirds: tuple[dict, dict] = ({}, {})
+        for when, question, checks, accepted in self.site.drafts:
+            place = 3 * (when - self.begin) / (self.end - self.begin)
+            if checks and not 1 <= place < 2:
+                thirds[place >= 2].setdefault(question, []).append(accepted / checks)
+        common = thirds[0].keys() & thirds[1].keys()
+        return [sum(sum(third[one]) / len(third[one]) for one in common) / max(1, len(common)) for third in thirds]
+
     def verdict(self, last: dict[str, float]) -> int:
         total = self.seconds()
         settled = min(SETTLED_S, total / 3)
@@ -197,18 +279,26 @@ class Run:
             return sum(one["accepted"] for one in chosen) / max(1, sum(one["drafted"] for one in chosen))
 
         begin, end = acceptance(0, 1 / 3), acceptance(2 / 3, 1.01)
+        head_begin, head_end = self.head_acceptance()
+        unasked = [kind for kind in ["equal"] + ["equal chat", "equal schema", "equal call"] * bool(self.site.chats)
+                   if not self.site.counts.get(kind)]
         server_errors = {key: value for key, value in last.items() if re.fullmatch(r"http_responses_total\.5\d\d", key) and value}
         self.server.terminate()
         code = self.server.wait(60)
         growth = sizes[-1] / sizes[0]
         failed = [text for text, is_bad in [
             (f"{len(self.wrong)} findings", self.wrong), (f"memory grew by {growth:.3f}", growth > MOST_GROWTH),
-            (f"acceptance fell from {begin:.3f} to {end:.3f}", end < LEAST_ACCEPTANCE * begin), (f"{server_errors}", server_errors),
-            (f"the server ends with {code}", code != 0), ("no text was compared", not self.site.counts.get("equal")),
+            (f"acceptance fell from {begin:.3f} to {end:.3f}", end < LEAST_ACCEPTANCE * begin),
+            (f"that of {self.site.head} fell from {head_begin:.3f} to {head_end:.3f}", head_end < LEAST_ACCEPTANCE * head_begin),
+            (f"{self.site.head} had no draft accepted", self.site.head and not any(one[3] for one in self.site.drafts)),
+            (f"{server_errors}", server_errors),
+            (f"the server ends with {code}", code != 0), (f"nothing was compared of: {unasked}", unasked),
             ("the cache was never full", not last.get("num_preemptions_total"))] if is_bad]
         print(json.dumps({"verdict": "failed" if failed else "passed", "failed": failed, "seconds": round(total), "visits": self.site.counts,
                           "resident_mib": {"settled": sizes[0] >> 10, "end": sizes[-1] >> 10}, "growth": round(growth, 4),
-                          "acceptance": [round(begin, 4), round(end, 4)], "wrong": self.wrong[:20]}))
+                          "acceptance": [round(begin, 4), round(end, 4)],
+                          "head": {"drafter": self.site.head or None, "accepted_a_check": [round(head_begin, 4), round(head_end, 4)]},
+                          "wrong": self.wrong[:20]}))
         return int(bool(failed))
 
     def run(self) -> int:

@@ -1,8 +1,10 @@
-"""What the clients of an endurance run do, well-behaved and not. Each function is one visit; what it finds wrong it raises."""
+"""What the clients of an endurance run do, well-behaved and not. Each function is one visit; what it finds wrong it raises. Visits of
+the paths that need a chat template are in chats.py."""
 from __future__ import annotations
 
 import http.client
 import json
+import pathlib
 import random
 import socket
 import subprocess
@@ -13,6 +15,9 @@ PROMPTS = ["Once upon a time", "The dog and the cat", "One day, Lily found a", "
            "Mom said"]
 METHODS = [{}, {"drafter": "none"}, {"drafter": "auto"}, {"drafter": "suffix", "policy": "fixed"}, {"drafter": "ngram", "policy": "fixed"}]
 LENGTHS = [1, 7, 40, 120]
+SCHEMA = {"type": "object", "properties": {"kind": {"enum": ["cat", "dog", "bird"]}, "legs": {"type": "integer", "minimum": 0, "maximum": 8},
+                                           "says": {"type": "string", "maxLength": 12}},
+          "required": ["kind", "legs", "says"], "additionalProperties": False}
 
 
 class Wrong(Exception):
@@ -25,14 +30,15 @@ class Question:
     temperature: float
     seed: int
     length: int
+    form: str = ""  # of a chat: "chat", or "schema" for one that keeps to SCHEMA
 
     def fields(self, **more) -> dict:
         return {"prompt": self.prompt, "temperature": self.temperature, "seed": self.seed, "max_tokens": self.length} | more
 
 
-def questions() -> list[Question]:
-    return [Question(prompt, temperature, seed, length) for prompt in PROMPTS for temperature, seed in ((0.0, 1), (0.8, 2), (1.0, 3))
-            for length in LENGTHS]
+def questions(*forms: str) -> list[Question]:
+    return [Question(prompt, temperature, seed, length, form) for form in forms for prompt in PROMPTS
+            for temperature, seed in ((0.0, 1), (0.8, 2), (1.0, 3)) for length in LENGTHS]
 
 
 @dataclass
@@ -41,16 +47,26 @@ class Site:
 
     address: tuple[str, int]
     texts: dict[Question, str]  # of the longest answer to each prompt and seed
+    chats: dict[Question, str] = field(default_factory=dict)  # the same of chats; none: the model has no template
+    head: str = ""  # a drafter with a head; none: the model has none
+    drafts: list[tuple[float, Question, int, int]] = field(default_factory=list)  # of the head: when, checks, accepted tokens
     counts: dict[str, int] = field(default_factory=dict)
-    seen: dict[Question, str] = field(default_factory=dict)
+    seen: dict = field(default_factory=dict)
 
     def compare(self, question: Question, text: str, how: str) -> None:
         """An answer is a beginning of the longest one, all of it at full length, and always the same."""
-        whole = self.texts[question]
-        is_right = text == whole if question.length == max(LENGTHS) else whole.startswith(text) and len(text) > 0
-        if not is_right or self.seen.setdefault(question, text) != text:
+        whole = (self.chats if question.form else self.texts)[question]
+        begin = text.rstrip("\ufffd")  # its last character may be cut
+        is_right = text == whole if question.length == max(LENGTHS) else whole.startswith(begin) and bool(text) == bool(whole)
+        if not is_right:
             raise Wrong(f"another text of {question}, {how}: {text!r}")
-        self.count("equal")
+        self.same(question, text, how)
+        self.count(f"equal {question.form}".strip())
+
+    def same(self, key, said, how: str) -> None:
+        """What was said once is said always."""
+        if self.seen.setdefault(key, said) != said:
+            raise Wrong(f"another answer to {key}, {how}: {said!r}")
 
     def count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
@@ -61,15 +77,19 @@ class Site:
         return connection.getresponse()
 
 
-def expected_texts(talon: str, model: str, of: list[Question]) -> dict[Question, str]:
+def expected_texts(talon: str, model: str, of: list[Question], folder: pathlib.Path) -> dict[Question, str]:
     """Texts of `of` by `talon run`, without drafts: for each prompt and seed the longest, of which shorter ones are beginnings."""
     texts, longest = {}, {}
+    schema = folder / "schema.json"
+    schema.write_text(json.dumps(SCHEMA))
+    options = {"": [], "chat": ["--chat"], "schema": ["--chat", "--json-schema", str(schema)]}
     for question in of:
-        key = (question.prompt, question.temperature, question.seed)
+        key = (question.prompt, question.temperature, question.seed, question.form)
         if key not in longest:
             done = subprocess.run(
                 [talon, "run", "-m", model, "-p", question.prompt, "-n", str(max(LENGTHS)), "-d", "none", "--temperature",
-                 str(question.temperature), "--seed", str(question.seed), "--json", "--threads", "1"], check=True, capture_output=True, text=True)
+                 str(question.temperature), "--seed", str(question.seed), "--json", "--threads", "1", *options[question.form]],
+                check=True, capture_output=True, text=True)
             longest[key] = json.loads(done.stdout)
         texts[question] = longest[key]["text"]
     return texts
@@ -87,15 +107,30 @@ def pieces(response: http.client.HTTPResponse):
             yield choice["text"], choice["finish_reason"]
 
 
-def take_whole(site: Site, draw: random.Random, question: Question) -> None:
-    method = draw.choice(METHODS)
-    response = site.post(json.dumps(question.fields(talon=method)).encode())
-    body = response.read()
+def read_answer(site: Site, path: str, body: dict) -> dict | None:
+    """None: the server is full."""
+    response = site.post(json.dumps(body).encode(), path)
+    found = response.read()
     if response.status == 429:
         return site.count("full")
     if response.status != 200:
-        raise Wrong(f"{response.status} {body[:300]!r}")
-    site.compare(question, json.loads(body)["choices"][0]["text"], f"by {method}")
+        raise Wrong(f"{path}: {response.status} {found[:300]!r}")
+    return json.loads(found)
+
+
+def draft_by_head(site: Site, draw: random.Random, question: Question) -> None:
+    """Notes how many tokens a check of the head's drafts accepts."""
+    method = {"drafter": site.head, "policy": "fixed", "metrics": True}
+    if answer := read_answer(site, "/v1/completions", question.fields(talon=method)):
+        site.compare(question, answer["choices"][0]["text"], f"by {method}")
+        found = answer["metrics"]["speculative_decoding"]
+        site.drafts.append((time.monotonic(), question, found["num_spec_steps"], found["num_accepted_draft_tokens"]))
+
+
+def take_whole(site: Site, draw: random.Random, question: Question) -> None:
+    method = draw.choice(METHODS)
+    if answer := read_answer(site, "/v1/completions", question.fields(talon=method)):
+        site.compare(question, answer["choices"][0]["text"], f"by {method}")
 
 
 def take_stream(site: Site, draw: random.Random, question: Question, pause: float = 0) -> None:

@@ -1,5 +1,6 @@
-// Targets and draft heads whose configuration, header or tensors are damaged: each is refused with
-// an Error or loads and decodes a little. A crash, a Bug or another exception is a finding.
+// Targets and draft heads whose configuration, header or tensors are damaged, in folders and in
+// GGUF files: each is refused with an Error or loads and decodes a little. A crash, a Bug or
+// another exception is a finding.
 // Options: seed_run.h.
 #include <sys/resource.h>
 
@@ -7,10 +8,9 @@
 #include <iterator>
 
 #include "draft/registry.h"
-#include "io/test_files.h"
+#include "load_sources.h"
 #include "model_mutator.h"
 #include "models.h"
-#include "random_heads.h"
 #include "seed_run.h"
 
 namespace talon::fuzz {
@@ -18,11 +18,6 @@ namespace {
 
 using test::TestEngine;
 using test::TestModel;
-
-struct Source {
-  std::filesystem::path folder;
-  std::string drafter;  // that takes it as head; empty: it is a target
-};
 
 std::string read(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
@@ -42,48 +37,53 @@ void limit_memory() {
 
 class LoadFuzzer {
  public:
-  LoadFuzzer() {
-    limit_memory();
-    const std::filesystem::path golden = TALON_TEST_DATA "/golden/stories260k";
-    sources_ = {{golden / "target", ""},
-                {golden / "eagle1_head", "eagle"},
-                {golden / "eagle1_head", "eagle2"},
-                {golden / "eagle3_head", "eagle3"},
-                {golden / "eagle3_head_fullvocab", "eagle3"}};
-    for (const auto& head : test::write_random_heads(folder_.path(), model_.model.config)) {
-      if (head.string().find("medusa") != std::string::npos) sources_.push_back({head, "medusa"});
-    }
-  }
+  LoadFuzzer() { limit_memory(); }
 
   std::optional<std::string> run(std::uint64_t seed) {
     Chooser choose(seed);
-    const Source& source = choose.one_of(sources_);
-    ModelFiles files{read(source.folder / "config.json"),
-                     read(source.folder / "model.safetensors")};
-    damage(files, choose);
-    const std::filesystem::path damaged = folder_.path() / "damaged";
-    std::filesystem::create_directories(damaged);
-    write(damaged / "config.json", files.config);
-    write(damaged / "model.safetensors", files.weights);
+    const LoadSource& source = choose.one_of(sources_.all());
+    const std::filesystem::path whole = source.path(source.name);
+    const auto found = [&](const std::string& wrong) {
+      return source.name + (is_directory(whole) ? "" : " as GGUF") +
+             (source.drafter.empty() ? "" : " for " + source.drafter) + ": " + wrong;
+    };
     try {
-      load(source, damaged);
+      load(source,
+           is_directory(whole) ? damaged_folder(whole, choose) : damaged_file(whole, choose));
     } catch (const Bug& bug) {
-      return source.folder.filename().string() + ": " + bug.what();
+      return found(bug.what());
     } catch (const Error&) {
     } catch (const std::bad_alloc&) {
     } catch (const std::exception& error) {
-      return source.folder.filename().string() + ": " + error.what();
+      return found(error.what());
     }
     return std::nullopt;
   }
 
  private:
-  void load(const Source& source, const std::filesystem::path& damaged) {
+  std::filesystem::path damaged_folder(const std::filesystem::path& whole, Chooser& choose) const {
+    ModelFiles files{read(whole / "config.json"), read(whole / "model.safetensors")};
+    damage(files, choose);
+    const std::filesystem::path damaged = sources_.folder() / "damaged";
+    std::filesystem::create_directories(damaged);
+    write(damaged / "config.json", files.config);
+    write(damaged / "model.safetensors", files.weights);
+    return damaged;
+  }
+
+  std::filesystem::path damaged_file(const std::filesystem::path& whole, Chooser& choose) const {
+    const std::filesystem::path damaged = sources_.folder() / "damaged.gguf";
+    damage_gguf(whole, damaged, choose);
+    return damaged;
+  }
+
+  void load(const LoadSource& source, const std::filesystem::path& damaged) {
     if (source.drafter.empty()) {
       TestModel target(damaged, test::cpu_backend(1));
       decode(target, "ngram");
     } else {
-      decode(model_, source.drafter + ":head=" + damaged.string() + ",nodes=20,levels=4");
+      decode(sources_.target_of(source),
+             source.drafter + ":head=" + damaged.string() + ",nodes=20,levels=4");
     }
   }
 
@@ -101,9 +101,7 @@ class LoadFuzzer {
     while (!engine.engine.idle()) engine.engine.step();
   }
 
-  TestModel model_{test::kStories260k, test::cpu_backend(1)};
-  test::TemporaryFolder folder_;
-  std::vector<Source> sources_;
+  LoadSources sources_;
 };
 
 }  // namespace

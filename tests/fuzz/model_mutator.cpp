@@ -59,7 +59,22 @@ constexpr const char* kTensorNames[] = {"lm_head.weight",
                                         "medusa_head.0.0.linear.weight",
                                         "0.0.linear.bias",
                                         "1.0.linear.weight",
-                                        "0.1.weight"};
+                                        "0.1.weight",
+                                        "mask_hidden",
+                                        "hidden_norm.weight",
+                                        "markov_head.markov_w1.weight",
+                                        "confidence_head.proj.bias",
+                                        "model.layers.0.mlp.gate.weight",
+                                        "model.layers.1.mlp.gate.e_score_correction_bias",
+                                        "model.layers.0.mlp.experts.0.up_proj.weight",
+                                        "model.layers.0.linear_attn.conv1d.weight",
+                                        "model.layers.0.linear_attn.A_log",
+                                        "model.layers.0.self_attn.kv_b_proj.weight",
+                                        "model.layers.0.self_attn.q_norm.weight",
+                                        "model.layers.0.self_attn.q_proj.g_idx",
+                                        "model.layers.0.self_attn.q_proj.qzeros",
+                                        "model.layers.0.self_attn.q_proj.weight_scale",
+                                        "mtp.fc.weight"};
 
 Json odd(const Json& value, Chooser& choose) {
   if (value.is_number_integer() && choose.chance(0.5)) {
@@ -114,8 +129,10 @@ struct SplitWeights {
   std::string data;
 };
 
+/// Another name, or that of another tensor, which takes its own.
 void rename_tensor(Json& header, Chooser& choose) {
   const auto entry = any_entry(header, choose);
+  if (choose.chance(0.5)) return std::swap(*entry, *any_entry(header, choose));
   const Json tensor = *entry;
   header.erase(entry);
   header[kTensorNames[choose.below(std::size(kTensorNames))]] = tensor;

@@ -232,7 +232,9 @@ TEST(ConvertModel, KeepsTheTypesOfQuantisedFoldersThatGgufHas) {
   const std::map<std::string, StorageType> types = {
       {"awq", StorageType::q8_0},           {"compressed_int4", StorageType::q4_0},
       {"compressed_fp8", StorageType::f32}, {"compressed_int4_asym", StorageType::q8_0},
-      {"fp8_blocks", StorageType::f32},     {"gptq", StorageType::f32}};
+      {"fp8_blocks", StorageType::f32},     {"gptq", StorageType::f32},
+      {"bnb_nf4", StorageType::bf16},       {"bnb_int8", StorageType::f32},
+      {"modelopt_nvfp4", StorageType::f32}};
   for (const auto& [name, type] : types) {
     const QuantizedRecording recording = unpack_quantized(name);
     const fs::path file = convert(recording.folder, name);

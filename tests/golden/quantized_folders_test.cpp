@@ -12,7 +12,7 @@
 #include "io/json.h"
 #include "maker_data.h"
 #include "model/load/needed_memory.h"
-#include "model/load/quantized_tensors.h"
+#include "model/load/quantized/quantized_tensors.h"
 #include "model/load/weigh_model.h"
 #include "model_run.h"
 
@@ -34,7 +34,12 @@ const Stored kFolders[] = {{"gptq", StorageType::f32},  // groups in the order o
                            {"compressed_int4", StorageType::q4_0},
                            {"compressed_int4_asym", StorageType::q8_0},
                            {"compressed_fp8", StorageType::f32},
-                           {"fp8_blocks", StorageType::f32}};
+                           {"fp8_blocks", StorageType::f32},
+                           {"bnb_nf4", StorageType::bf16},
+                           {"bnb_fp4", StorageType::f32},
+                           {"bnb_int8", StorageType::f32},
+                           {"compressed_nvfp4", StorageType::f32},
+                           {"modelopt_nvfp4", StorageType::f32}};
 
 class QuantizedFolder : public testing::TestWithParam<Stored> {
  protected:
@@ -244,6 +249,32 @@ TEST(StacksOfExperts, TakeTheMemoryOfTheirMatrices) {
   }
 }
 
+/// Of the last rows of a recording, as a folder gives them.
+std::vector<float> last_logits(const fs::path& folder, const QuantizedRecording& recording) {
+  ModelRun run(folder, make_reference_backend(2), KvType::f32, 128);
+  std::vector<float> logits;
+  run.run(recording.ids, static_cast<int>(recording.ids.size()) - 2,
+          [&](int, std::span<const float> row) {
+            logits.insert(logits.end(), row.begin(), row.end());
+          });
+  return logits;
+}
+
+TEST(QuantizedByModelOpt, MayBeExplainedByAFileBesideTheConfiguration) {
+  const QuantizedRecording recording = unpack_quantized("modelopt_nvfp4");
+  const std::vector<float> expected = last_logits(recording.folder, recording);
+  const fs::path folder = recording.folder.parent_path() / "explained_beside";
+  fs::create_directories(folder);
+  fs::copy_file(recording.folder / "model.safetensors", folder / "model.safetensors",
+                fs::copy_options::overwrite_existing);
+  Json config = open_checkpoint(recording.folder).metadata;
+  config.erase("quantization_config");
+  std::ofstream(folder / "config.json") << config;
+  const Json quantization = {{"quant_algo", "NVFP4"}, {"kv_cache_quant_algo", "FP8"}};
+  std::ofstream(folder / "hf_quant_config.json") << Json{{"quantization", quantization}};
+  EXPECT_EQ(last_logits(folder, recording), expected);
+}
+
 std::string try_model(const fs::path& folder) {
   try {
     const Checkpoint checkpoint = open_checkpoint(folder);
@@ -265,18 +296,31 @@ TEST(QuantizedFolderRefusals, NameWhatContradicts) {
       {"gptq", "bits", 3, "bits"},
       {"gptq", "bits", 0, "bits"},
       {"gptq", "bits", 8, "qweight"},
+      {"gptq", "group_size", 0, "group_size"},
+      {"gptq", "group_size", -2, "group_size"},
       {"gptq", "group_size", 48, "groups of 48"},
       {"gptq", "group_size", 64, "groups"},
       {"gptq", "group_size", 1000000000, "group_size"},
       {"gptq", "checkpoint_format", "marlin", "checkpoint_format"},
       {"gptq", "quant_method", "hqq", "quant_method"},
       {"awq", "version", "gemv", "version"},
+      {"awq", "group_size", 0, "group_size"},
       {"awq", "group_size", 64, "qzeros"},
       {"compressed_int4", "format", "marlin-24", "format"},
       {"compressed_int4", "config_groups", Json::object(), "config_groups"},
       {"fp8_blocks", "weight_block_size", {0, 32}, "weight_block_size"},
       {"fp8_blocks", "weight_block_size", {64, 32}, "weight_scale_inv"},
       {"fp8_blocks", "weight_block_size", nullptr, "weight_scale_inv"},
+      {"bnb_nf4", "load_in_4bit", false, "load_in_4bit"},
+      {"bnb_nf4", "bnb_4bit_quant_storage", "bfloat16", "bnb_4bit_quant_storage"},
+      {"bnb_int8", "quant_method", "fp8", "found i8"},
+      {"modelopt_nvfp4", "quant_algo", "NVFP4_AWQ", "quant_algo"},
+      {"modelopt_nvfp4", "quant_algo", "FP8", "weight\": expected [96, 96]"},
+      {"modelopt_nvfp4", "group_size", 32, "group_size"},
+      {"compressed_nvfp4", "format", "mxfp4-pack-quantized", "format"},
+      {"fp8_stacks", "weight_block_size", {16, 16}, "_scale_inv"},
+      {"fp8_stacks", "weight_block_size", nullptr, "_scale_inv"},
+      {"fp8_stacks", "quant_method", "bitsandbytes", "load_in_4bit"},
   };
   for (const auto& [name, key, value, named] : refusals) {
     const fs::path folder = unpack_quantized(name).folder;

@@ -1,9 +1,10 @@
-"""Requests made of OpenAI's published description (openai.json, and images.json for a model that draws) against `talon serve`: none
-may end in a 5xx, every answer must be one that the description allows, and the server's memory stays flat. Prints a line of JSON for
-each description.
+"""Requests made of OpenAI's published description (openai.json, and images.json for a model that draws) and of one of the other paths
+(own_description.py) against `talon serve`: none may end in a 5xx, every answer must be one that the description allows, and the server's
+memory stays flat. Of the other paths, whose description is as strict as the server, what it forbids must be refused. Prints a line of
+JSON for each description.
 
-usage: run.py TALON ST EXAMPLES FOLDER [SEED]     ST: the program of schemathesis; EXAMPLES: requests that are
-drawn for each of the six paths. From a thousand on the 10,000 that go through the description field by field come first.
+usage: run.py TALON ST EXAMPLES FOLDER [SEED]     ST: the program of schemathesis; EXAMPLES: requests that are drawn for each of OpenAI's
+six paths, of the other six a third as many. From a thousand on the 10,000 that go through a description field by field come first.
 """
 import concurrent.futures
 import json
@@ -16,6 +17,9 @@ import sys
 import threading
 import time
 import urllib.request
+from dataclasses import dataclass
+
+import own_description
 
 HERE = pathlib.Path(__file__).parent
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
@@ -23,6 +27,18 @@ SETTLED = 0.25  # share of the requests after which memory must not grow
 MOST_GROWTH = 1.05  # of its memory from then on
 REST_SECONDS = 15  # the server gives memory back after 5
 MOST_OF_A_RUN = 100  # examples of a path: with more schemathesis gets slow
+WITH_FIELDS = 1000  # examples of OpenAI's paths from which on each field is gone through
+OWN_SHARE = 3  # of OpenAI's examples the other paths get one in so many
+
+
+@dataclass
+class Description:
+    file: pathlib.Path
+    models: list[str]  # options that serve what it asks for
+    usual: tuple[str, dict]  # a path, and a request that takes much memory
+    examples: int
+    base: str = "/v1"
+    checks: str = CHECKS
 
 
 def make_chat_model(folder: pathlib.Path) -> list[str]:
@@ -52,6 +68,12 @@ def image_description(folder: pathlib.Path) -> pathlib.Path:
     fields["model"] = {"type": "string", "enum": ["icons"]}
     path = folder / "images.json"
     path.write_text(json.dumps(description))
+    return path
+
+
+def own_paths(folder: pathlib.Path) -> pathlib.Path:
+    path = folder / "own.json"
+    path.write_text(json.dumps(own_description.describe()))
     return path
 
 
@@ -103,17 +125,18 @@ TEXTS = ("/v1/completions", {"prompt": "{} " + "once upon a time " * 40, "max_to
 PICTURES = ("/v1/images/generations", {"prompt": "red cat flat", "n": 2, "stream": True, "partial_images": 3})
 
 
-def draw(st: str, examples: int, seed: int, place: pathlib.Path, description: pathlib.Path, address: str) -> list[str]:
+def draw(st: str, seed: int, place: pathlib.Path, description: Description, address: str, with_fields: bool) -> list[str]:
     """Asks the server, from one thread for each processor, in runs of other seeds. Says which failed."""
+    examples = description.examples
     threads = min(os.cpu_count() or 1, examples)
     environment = os.environ | {"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1"}
     failed = []
 
     def run(phases: str, count: int, run_seed: int) -> None:
-        command = [st, "run", str(description), "--url", address + "/v1", "--checks", CHECKS, "--phases", phases,
+        command = [st, "run", str(description.file), "--url", address + description.base, "--checks", description.checks, "--phases", phases,
                    "--max-examples", str(count), "--seed", str(run_seed), "--workers", "1", "--continue-on-failure",
                    "--suppress-health-check", "all", "--request-timeout", "60", "--warnings", "off", "--no-color"]
-        log_file = place / f"schemathesis.{description.stem}.{run_seed}.{phases}.log"
+        log_file = place / f"schemathesis.{description.file.stem}.{run_seed}.{phases}.log"
         with open(log_file, "w") as log:
             result = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, cwd=place, env=environment)
         if result.returncode != 0:
@@ -122,7 +145,7 @@ def draw(st: str, examples: int, seed: int, place: pathlib.Path, description: pa
             log_file.unlink()
 
     def work(number: int) -> None:
-        if number == 0 and examples >= 1000:
+        if number == 0 and with_fields:
             run("coverage", 1, seed)
         share = (examples + number) // threads
         for turn, done in enumerate(range(0, share, MOST_OF_A_RUN)):
@@ -133,10 +156,9 @@ def draw(st: str, examples: int, seed: int, place: pathlib.Path, description: pa
     return failed
 
 
-def check(talon: str, st: str, examples: str, place: pathlib.Path, seed: str, description: pathlib.Path, models: list[str],
-          usual: tuple) -> bool:
-    server, address = start(talon, models)
-    warm(address, *usual)
+def check(talon: str, st: str, place: pathlib.Path, seed: str, description: Description, with_fields: bool) -> bool:
+    server, address = start(talon, description.models)
+    warm(address, *description.usual)
     returned = given_back(server.pid)
     memory: list[tuple[int, int]] = []  # requests so far, bytes
     done = threading.Event()
@@ -151,7 +173,7 @@ def check(talon: str, st: str, examples: str, place: pathlib.Path, seed: str, de
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        failed = draw(st, int(examples), int(seed), place, description, address)
+        failed = draw(st, int(seed), place, description, address, with_fields)
         codes = responses(address)
         memory.append((sum(codes.values()), memory_of(server.pid)))
     finally:
@@ -166,7 +188,7 @@ def check(talon: str, st: str, examples: str, place: pathlib.Path, seed: str, de
                                          ("no memory was given back", returned <= 0),
                                          (f"memory grew by {growth:.3f}", growth > MOST_GROWTH),
                                          (f"the server exits with {code}", code != 0)] if is_bad]
-    print(json.dumps({"description": description.name, "requests": total, "codes": codes, "seconds": round(time.monotonic() - begin),
+    print(json.dumps({"description": description.file.name, "requests": total, "codes": codes, "seconds": round(time.monotonic() - begin),
                       "given_back_mib": round(returned / 2**20, 1), "memory_mib": [round(size / 2**20, 1) for size in sizes],
                       "growth": round(growth, 4), "failed": failed}), flush=True)
     return not failed
@@ -175,9 +197,13 @@ def check(talon: str, st: str, examples: str, place: pathlib.Path, seed: str, de
 def main(talon: str, st: str, examples: str, folder: str, seed: str = "1") -> int:
     place = pathlib.Path(folder).resolve()
     place.mkdir(parents=True, exist_ok=True)
-    texts = check(talon, st, examples, place, seed, HERE / "openai.json", make_chat_model(place), TEXTS)
-    pictures = check(talon, st, examples, place, seed, image_description(place), make_image_model(place), PICTURES)
-    return int(not (texts and pictures))
+    count = int(examples)
+    chat_model = make_chat_model(place)
+    descriptions = [
+        Description(HERE / "openai.json", chat_model, TEXTS, count),
+        Description(own_paths(place), chat_model, TEXTS, max(1, count // OWN_SHARE), "", CHECKS + ",negative_data_rejection"),
+        Description(image_description(place), make_image_model(place), PICTURES, count)]
+    return int(not all([check(talon, st, place, seed, one, count >= WITH_FIELDS) for one in descriptions]))
 
 
 if __name__ == "__main__":

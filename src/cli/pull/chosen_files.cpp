@@ -16,13 +16,19 @@ constexpr std::string_view kConfiguration = "config.json";
 
 /// What a folder is read from beside its weights.
 bool is_beside_weights(std::string_view path) {
-  constexpr std::string_view kNames[] = {
-      kConfiguration,          "generation_config.json",
-      "tokenizer.json",        "tokenizer.model",
-      "tokenizer_config.json", "special_tokens_map.json",
-      "added_tokens.json",     "chat_template.jinja",
-      "chat_template.json",    "additional_chat_templates/tool_use.jinja",
-      "classes.json",          "words.json"};
+  constexpr std::string_view kNames[] = {kConfiguration,
+                                         "generation_config.json",
+                                         "tokenizer.json",
+                                         "tokenizer.model",
+                                         "tokenizer_config.json",
+                                         "special_tokens_map.json",
+                                         "added_tokens.json",
+                                         "chat_template.jinja",
+                                         "chat_template.json",
+                                         "additional_chat_templates/tool_use.jinja",
+                                         "hf_quant_config.json",
+                                         "classes.json",
+                                         "words.json"};
   return std::ranges::find(kNames, path) != std::end(kNames);
 }
 

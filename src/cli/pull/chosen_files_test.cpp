@@ -43,6 +43,11 @@ TEST(ChosenFiles, OfAModelAreItsFileAndTheHeadsAndLayersBesideIt) {
   EXPECT_EQ(chosen({"m-MTP-Q4_K_M.gguf", "README.md"}), Paths{"m-MTP-Q4_K_M.gguf"});
 }
 
+TEST(ChosenFiles, OfAFolderSayHowItsWeightsAreStored) {
+  const Paths all = {"config.json", "hf_quant_config.json", "model.safetensors"};
+  EXPECT_EQ(chosen(all), all);
+}
+
 TEST(ChosenFiles, AreThoseOfAQuantisation) {
   EXPECT_EQ(chosen({"m-Q4_K_M.gguf", "m-Q8_0.gguf"}, "Q8_0"), Paths{"m-Q8_0.gguf"});
 }

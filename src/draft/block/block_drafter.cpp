@@ -45,16 +45,18 @@ struct BlockHead {
     const BlockConfig& c = block->config;
     return {c.layers, c.kv_heads, c.head_dim, 1, KvType::f32};
   }
-  std::unique_ptr<SlotNetwork> network(int places, int positions) const {
+  std::unique_ptr<SlotNetwork> network(const BlockOptions& options, int positions) const {
+    const int places = options.places;
     if (block) {
       const BlockConfig& c = block->config;
       const int wanted = places > 0 ? std::min(places, c.guesses()) : c.guesses();
       return std::make_unique<BlockNetwork>(*block, std::max(2, wanted + c.first_guess()),
-                                            positions);
+                                            positions, options.window);
     }
     const int made_for = parallel->config.parallel_drafts;
     const int usual = made_for > 0 ? made_for : kUsualParallelGuesses;
-    return std::make_unique<ParallelNetwork>(*parallel, places > 0 ? places : usual, positions);
+    return std::make_unique<ParallelNetwork>(*parallel, places > 0 ? places : usual, positions,
+                                             options.window);
   }
 };
 
@@ -66,7 +68,7 @@ class BlockDrafter : public Drafter {
         options_(options),
         cache_(backend_, draft_cache_shape(head_.cache_page(), options.cache_positions,
                                            target.config.context)),
-        network_(head_.network(options.places,
+        network_(head_.network(options,
                                std::min(target.config.context, cache_.total_pages() * kPageRows))),
         memory_(*network_, cache_),
         output_(backend_, head_.output(), head_.target_token(), options.coupling),

@@ -6,6 +6,7 @@
 #include "draft/coupling/coupling.h"
 #include "draft/drafter.h"
 #include "draft/head/head_weights.h"
+#include "draft/head/pair_runner.h"
 
 namespace talon {
 
@@ -15,6 +16,7 @@ struct BlockOptions {
   int nodes = 63;                   // draft nodes, root excluded
   int places = 0;                   // guessed in a pass; 0: as many as the head was made for
   double stop = 0;                  // DSpark: below which confidence a branch ends
+  PairWindow window;                // of layers that see all of the text otherwise
   std::size_t cache_positions = 0;  // of all sequences; 0: the context of the target
   Coupling coupling;
 };

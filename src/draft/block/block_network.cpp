@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "draft/eagle/sinks.h"
 
 namespace talon {
 namespace {
@@ -17,6 +18,12 @@ LayerPlan block_plan_of(const BlockConfig& config) {
   plan.intermediate = config.intermediate;
   plan.norm_epsilon = config.norm_epsilon;
   plan.rough = true;
+  return plan;
+}
+
+/// The last keys that a row sees are those of the block.
+LayerPlan windowed_plan(LayerPlan plan, const PairWindow& window, int block) {
+  if (window.newest > 0) plan.window = window.newest + block + window.sinks;
   return plan;
 }
 
@@ -36,13 +43,16 @@ AttentionLayout seeing_themselves(const AttentionLayout& layout) {
 
 }  // namespace
 
-BlockNetwork::BlockNetwork(const BlockWeights& weights, int block, int positions)
+BlockNetwork::BlockNetwork(const BlockWeights& weights, int block, int positions,
+                           const PairWindow& window)
     : weights_(weights),
       config_(weights.config),
       backend_(*weights.backend),
       block_(block),
       max_rows_(std::max(kLeastBlockRows, block)),
+      window_(window),
       plan_(block_plan_of(weights.config)),
+      full_plan_(windowed_plan(plan_, window, block)),
       runner_(backend_, {&plan_, 1}, weights.config.hidden, max_rows_),
       rope_(backend_, weights.config.rope,
             turning_columns(weights.config.rope, weights.config.head_dim), positions + block),
@@ -131,15 +141,19 @@ void BlockNetwork::guess(std::span<const BlockRoot> roots, KvStore& cache, const
   const View residual = residual_.rows(rows);
   backend_.embed(*weights_.embedding, tokens_.put(tokens), residual);
   if (weights_.embedding_scale != 1) backend_.scale(residual, weights_.embedding_scale);
-  const AttentionLayout whole = lay_out(roots, false);
+  AttentionLayout whole = lay_out(roots, false);
+  if (window_.newest > 0 && window_.sinks > 0) {
+    list_sinks(whole, window_.sinks, window_.newest + block_);
+  }
   const AttentionLayout windowed = config_.window > 0 ? lay_out(roots, true) : AttentionLayout{};
   const auto all = backend_.prepare(whole);
   const auto newest = config_.window > 0 ? backend_.prepare(windowed) : nullptr;
   for (int i = 0; i < config_.layers; ++i) {
     const auto index = static_cast<std::size_t>(i);
-    const PreparedLayout* layout = config_.slides[index] ? newest.get() : all.get();
+    const bool slides = config_.slides[index];
+    const PreparedLayout* layout = slides ? newest.get() : all.get();
     const BlockRows block{&cache, i, layout, rope_.reach(layout->positions)};
-    runner_.run(plan_, weights_.layers[index], block, residual);
+    runner_.run(slides ? plan_ : full_plan_, weights_.layers[index], block, residual);
   }
   backend_.rms_norm(residual, weights_.output_norm.view(), config_.norm_epsilon, residual);
   backend_.gather_rows(residual, guessing_.put(guessing), out);

@@ -14,7 +14,8 @@ namespace talon {
 class BlockNetwork : public SlotNetwork {
  public:
   /// block: rows of a pass, at most as many as the head was made for. positions: of the cache.
-  BlockNetwork(const BlockWeights& weights, int block, int positions);
+  /// window: the committed rows that layers see which do not slide by themselves.
+  BlockNetwork(const BlockWeights& weights, int block, int positions, const PairWindow& window);
 
   Backend& backend() const override { return backend_; }
   int max_rows() const override { return max_rows_; }
@@ -34,7 +35,9 @@ class BlockNetwork : public SlotNetwork {
   Backend& backend_;
   int block_;
   int max_rows_;
+  PairWindow window_;
   LayerPlan plan_;
+  LayerPlan full_plan_;  // of layers that do not slide by themselves
   BlockRunner runner_;
   RopeTable rope_;
   IndexList tokens_, guessing_;

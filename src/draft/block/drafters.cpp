@@ -28,8 +28,8 @@ std::unique_ptr<Drafter> make_block(Options& options, const DrafterContext& cont
   expect_text(options, context);
   const std::string path = read_head_path(options, context, kind);
   expects(context.target != nullptr, "a drafter with a head has a target");
+  const Checkpoint checkpoint = open_checkpoint(path);
   auto head = context.weights<BlockWeights>(fmt::format("{} {}", name_of(layout), path), [&] {
-    const Checkpoint checkpoint = open_checkpoint(path);
     BlockWeights loaded = load_block_head(checkpoint, *context.target, layout);
     checkpoint.check_whole();
     return loaded;
@@ -41,6 +41,7 @@ std::unique_ptr<Drafter> make_block(Options& options, const DrafterContext& cont
   }
   if (block.stop > 0 && !head->config.confidence)
     options.misuse("stop", fmt::format("0 for {}, which does not say how sure it is", quote(path)));
+  block.window = read_window(options, checkpoint, 0);
   return make_block_drafter(std::move(head), *context.target, block);
 }
 
@@ -53,7 +54,7 @@ std::unique_ptr<Drafter> make_dspark(Options& options, const DrafterContext& con
 }
 
 std::unique_ptr<Drafter> make_peagle(Options& options, const DrafterContext& context) {
-  const BlockOptions block = read_block_options(options, context);
+  BlockOptions block = read_block_options(options, context);
   const HeadOptions head_options = read_layouts(options);
   expect_text(options, context);
   const std::string path = read_head_path(options, context, "peagle");
@@ -66,6 +67,7 @@ std::unique_ptr<Drafter> make_peagle(Options& options, const DrafterContext& con
                                  options.name(), name_of(found), quote(path),
                                  found == HeadGeneration::eagle3 ? "eagle3" : "eagle or eagle2"));
   }
+  block.window = read_window(options, checkpoint, head->config.sliding_window);
   return make_parallel_drafter(std::move(head), *context.target, block);
 }
 
@@ -77,7 +79,7 @@ std::vector<Option> block_options(const std::vector<Option>& more = {}) {
               {"nodes", WholeNumber{1, kMostDraftNodes}, "63", "draft nodes, root excluded"},
               {"places", WholeNumber{1, kMostDraftLevels}, "",
                "guessed in a pass (default: as many as the head was made for)"}},
-             more),
+             joined(more, window_options())),
       head_options());
 }
 

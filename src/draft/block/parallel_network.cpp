@@ -11,10 +11,11 @@ constexpr int kMostRows = 128;  // of a pass
 
 }  // namespace
 
-ParallelNetwork::ParallelNetwork(const HeadWeights& weights, int guesses, int positions)
+ParallelNetwork::ParallelNetwork(const HeadWeights& weights, int guesses, int positions,
+                                 const PairWindow& window)
     : weights_(weights),
       guesses_(guesses),
-      network_(weights, {}, kMostRows, positions + guesses),
+      network_(weights, {}, kMostRows, positions + guesses, window),
       features_(backend().allocate(kMostRows, feature_width())),
       outputs_(backend().allocate(kMostRows, hidden())) {
   for (int row = 0; row < kMostRows; ++row) {

@@ -9,7 +9,8 @@ namespace talon {
 /// rows of masks behind the newest pair, each seeing those before it. Weights are borrowed.
 class ParallelNetwork : public SlotNetwork {
  public:
-  ParallelNetwork(const HeadWeights& weights, int guesses, int positions);
+  /// window: what rows see.
+  ParallelNetwork(const HeadWeights& weights, int guesses, int positions, const PairWindow& window);
 
   Backend& backend() const override { return network_.backend(); }
   int max_rows() const override { return network_.max_rows(); }

@@ -15,12 +15,6 @@
 
 namespace talon {
 
-/// The pairs that a row sees.
-struct PairWindow {
-  int newest = 0;  // 0: all
-  int sinks = 0;   // beside them the first
-};
-
 /// The transformer of an EAGLE head: one layer, in heads that guess in parallel more. Owns the
 /// activations; weights are borrowed.
 class HeadNetwork : public PairRunner {

@@ -7,6 +7,12 @@
 
 namespace talon {
 
+/// The pairs of a text that a row sees.
+struct PairWindow {
+  int newest = 0;  // 0: all
+  int sinks = 0;   // beside them the first
+};
+
 /// Rows from `first` on that read vectors instead of the embeddings of their tokens.
 struct GivenRows {
   int first = 0;

@@ -2,6 +2,9 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
+
 #include "backend/weight_layout.h"
 #include "core/error.h"
 #include "draft/head_options.h"
@@ -20,6 +23,47 @@ std::string read_model_path(Options& options, const DrafterContext& context) {
                     options.name()));
   }
   return path;
+}
+
+/// Stages that read the features of the draft model, as heads that were trained for it.
+constexpr std::array<std::string_view, 5> kStageHeads = {"eagle2", "eagle3", "dflash", "dspark",
+                                                         "peagle"};
+
+bool is_stage_head(const std::string& stage) {
+  return std::ranges::find(kStageHeads, stage) != kStageHeads.end();
+}
+
+std::vector<std::string> stage_names() {
+  std::vector<std::string> names = {"none", "suffix", "ngram"};
+  for (const std::string_view head : kStageHeads) names.emplace_back(head);
+  return names;
+}
+
+/// `stage=eagle3` and `stage_head=PATH` belong together.
+std::string read_stage_head(Options& options) {
+  const std::string& stage = options.text("stage");
+  const std::string& head = options.text("stage_head");
+  if (is_stage_head(stage) && head.empty()) {
+    throw UsageError(
+        fmt::format("{}: stage={}: needs stage_head=PATH, a draft head that was trained for the "
+                    "draft model",
+                    options.name(), stage));
+  }
+  if (!is_stage_head(stage) && !head.empty()) {
+    options.misuse("stage_head",
+                   fmt::format("a stage that is a head ({})", fmt::join(kStageHeads, ", ")));
+  }
+  return head;
+}
+
+/// A head is loaded for the draft model alone, whoever else has one of the same file.
+std::unique_ptr<Drafter> make_stage(const std::string& stage, const std::string& head,
+                                    const Model& draft, const ModelDrafterOptions& drafter) {
+  if (stage == "none") return nullptr;
+  if (head.empty()) return make_drafter(stage, {});
+  const int levels = std::max(1, drafter.shape.levels - 1);
+  return make_drafter(fmt::format("{}:topk=1,levels={},nodes={}", stage, levels, levels),
+                      {.target = &draft, .head = head, .cache_positions = drafter.cache_positions});
 }
 
 std::unique_ptr<Drafter> make_draft(Options& options, const DrafterContext& context) {
@@ -45,12 +89,13 @@ std::unique_ptr<Drafter> make_draft(Options& options, const DrafterContext& cont
     throw UsageError(fmt::format("{}: stage: expected topk=1, since it guesses a chain, found {}",
                                  options.name(), drafter.shape.width));
   }
-  if (stage != "none") drafter.stage = make_drafter(stage, {});
+  const std::string stage_head = read_stage_head(options);
   const std::string path = read_model_path(options, context);
   const std::string key =
       fmt::format("{} {} {}", name_of(load.layout), fmt::join(load.skipped_layers, "/"), path);
   auto model = context.weights<DraftModel>(
       key, [&] { return load_draft_model(path, *context.target, load); });
+  drafter.stage = make_stage(stage, stage_head, model->model, drafter);
   return make_model_drafter(std::move(model), *context.target, std::move(drafter));
 }
 
@@ -83,8 +128,9 @@ DrafterEntry model_drafter() {
                {"draw", OneOf{{"on", "off"}}, "off",
                 "draws a chain's tokens, as speculative sampling has it (rules token, block and "
                 "traversal)"},
-               {"stage", OneOf{{"none", "suffix", "ngram"}}, "none",
-                "guesses a chain (topk=1) for the model, which checks it in one pass"}},
+               {"stage", OneOf{stage_names()}, "none",
+                "guesses a chain (topk=1) for the model, which checks it in one pass"},
+               {"stage_head", FreeText{"PATH"}, "", "the stage, where it is a head for the model"}},
               options_of_network()),
           .make = make_draft,
           .needs_head = true};

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "draft/draft_cache.h"
 #include "draft/drawn_law.h"
+#include "draft/model/model_stage.h"
 #include "draft/output_head.h"
 #include "model/target.h"
 
@@ -24,8 +25,7 @@ struct ModelState : DraftState {
   KvSequence cache;           // holds the beginning of the text, and drafts that may become text
   std::vector<TokenId> text;  // in the model's own tokens
   bool has_begun = false;
-  std::unique_ptr<DraftState> stage;
-  std::size_t staged = 0;  // tokens of the text that the stage has seen
+  StageMemory stage;
 };
 
 /// A tree while it grows, with its rows in flight behind the text.
@@ -58,11 +58,17 @@ class ModelDrafter : public Drafter {
         context_(draft_.model.config.context),
         cache_(backend_, draft_cache_shape(kv_shape(draft_.model.config, 1),
                                            options_.cache_positions, context_)),
-        network_(draft_.model, cache_, std::max(kLeastPromptRows, rows_in_flight())),
+        network_(draft_.model, cache_, std::max(kLeastPromptRows, rows_in_flight()), stage_taps()),
         output_(backend_, draft_.model.output_weight(), draft_.vocabulary.target_of,
                 options_.coupling),
         logits_(backend_.allocate(OutputHead::kMostRows, draft_.model.config.vocabulary)),
-        rows_(backend_) {}
+        rows_(backend_) {
+    if (!options_.stage) return;
+    expects(is_chain(), "a stage guesses a chain");
+    const StageTraits wanted{network_.feature_width(), options_.shape.levels,
+                             draft_.vocabulary.same};
+    stage_ = std::make_unique<ModelStage>(std::move(options_.stage), backend_, wanted);
+  }
 
   DrafterTraits traits() const override {
     return {.extends_trees = !options_.draws,
@@ -70,9 +76,7 @@ class ModelDrafter : public Drafter {
             .pass_bytes = draft_.model.weight_bytes};
   }
   std::unique_ptr<DraftState> start() override {
-    auto state = std::make_unique<ModelState>(cache_.start({}, /*reuse=*/false));
-    if (options_.stage) state->stage = options_.stage->start();
-    return state;
+    return std::make_unique<ModelState>(cache_.start({}, /*reuse=*/false));
   }
   void observe(DraftState& state, const CommittedTokens& committed) override {
     auto& text = static_cast<ModelState&>(state).text;
@@ -106,7 +110,10 @@ class ModelDrafter : public Drafter {
 
  private:
   bool is_chain() const { return options_.shape.width == 1; }
-  bool is_staged() const { return is_chain() && options_.stage != nullptr; }
+  bool is_staged() const { return stage_ != nullptr; }
+  std::vector<FeatureTap> stage_taps() const {
+    return options_.stage ? options_.stage->taps() : std::vector<FeatureTap>();
+  }
   int rows_in_flight() const { return options_.shape.width * options_.shape.levels; }
   /// Of one text, at most: what it has left to read, and what the stage guesses after it.
   int newest_rows() const { return kMostWaiting + (is_staged() ? options_.shape.levels - 1 : 0); }
@@ -131,6 +138,7 @@ class ModelDrafter : public Drafter {
   void propose_batch(std::vector<Growing> trees) {
     std::erase_if(trees, [&](Growing& tree) { return !read_on(*tree.state); });
     if (trees.empty()) return;
+    if (is_staged() && stage_->reads_features()) read_before_guesses(trees);
     read_newest(trees);
     if (is_staged()) {
       take_guesses(trees);
@@ -172,14 +180,21 @@ class ModelDrafter : public Drafter {
 
   /// Keeps in the cache what is of the text, its newest token left out.
   void follow_text(ModelState& state) {
-    if (!std::exchange(state.has_begun, true)) {
-      state.cache = cache_.start(state.text, state.owner.reuses, {.tenant = state.owner.tenant});
-    }
+    if (!std::exchange(state.has_begun, true)) begin_text(state);
     const auto cached = state.cache.tokens();
     const auto [stale, news] =
         std::mismatch(cached.begin(), cached.end(), state.text.begin(), state.text.end());
     const auto known = std::min(stale - cached.begin(), std::ssize(state.text) - 1);
     if (known < std::ssize(cached)) state.cache.truncate(static_cast<int>(known));
+    if (is_staged()) stage_->follow(state.stage, state.text, state.cache.length());
+  }
+
+  /// What earlier texts begin with is not run again, as far as the stage can do without its rows.
+  void begin_text(ModelState& state) {
+    const TextOwner& owner = state.owner;
+    const int most = is_staged() ? stage_->most_known(state.text, owner) : INT32_MAX;
+    state.cache = cache_.start(state.text, owner.reuses, {.tenant = owner.tenant}, most);
+    if (is_staged()) stage_->begin(state.stage, state.text, state.cache.length(), owner);
   }
 
   /// Reads the text that is new, but for its last few tokens. False without room for it.
@@ -187,15 +202,42 @@ class ModelDrafter : public Drafter {
     const int most = static_cast<int>(waiting(state).size()) + rows_in_flight();
     if (!state.cache.reserve(most, network_.max_rows())) return give_up(state);
     while (waiting(state).size() > kMostWaiting) {
-      const auto part = waiting(state).first(std::min<std::size_t>(
-          waiting(state).size() - 1, static_cast<std::size_t>(network_.max_rows())));
-      if (!state.cache.reserve(static_cast<int>(part.size()))) return give_up(state);
-      const SequenceRows rows{&state.cache, part, {}, SequenceRows::Logits::none, /*kept=*/true};
-      network_.forward({&rows, 1});
-      keep(state.cache, part);
+      const int part = std::min(static_cast<int>(waiting(state).size()) - 1, network_.max_rows());
+      if (!state.cache.reserve(part)) return give_up(state);
+      ModelState* const only = &state;
+      read_text({&only, 1}, part);
     }
     const int newest = static_cast<int>(waiting(state).size()) + rows_in_flight();
     return state.cache.reserve(newest) || give_up(state);
+  }
+
+  /// Reads text that waits, of each at most `most` tokens and never the newest.
+  void read_text(std::span<ModelState* const> states, int most) {
+    std::vector<SequenceRows> batch;
+    for (ModelState* state : states) {
+      const auto news = waiting(*state);
+      const auto part = news.first(std::min(news.size() - 1, static_cast<std::size_t>(most)));
+      batch.push_back({&state->cache, part, {}, SequenceRows::Logits::none, /*kept=*/true});
+    }
+    const ForwardResult result = network_.forward(batch);
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      ModelState& state = *states[i];
+      const View features = features_of(result, i, batch[i].tokens.size());
+      if (is_staged()) stage_->read(state.stage, state.text, state.cache.length(), features);
+      keep(state.cache, batch[i].tokens);
+    }
+  }
+  /// A stage with features guesses behind rows that were run.
+  void read_before_guesses(std::span<const Growing> trees) {
+    std::vector<ModelState*> states;
+    for (const Growing& tree : trees) {
+      if (waiting(*tree.state).size() > 1) states.push_back(tree.state);
+    }
+    if (!states.empty()) read_text(states, kMostWaiting);
+  }
+  static View features_of(const ForwardResult& result, std::size_t part, std::size_t rows) {
+    if (!result.features) return {};
+    return result.features.row_range(result.first_feature_row[part], static_cast<int>(rows));
   }
 
   static std::span<const TokenId> waiting(const ModelState& state) {
@@ -219,7 +261,11 @@ class ModelDrafter : public Drafter {
     std::vector<std::vector<TokenId>> texts;
     std::vector<SequenceRows> batch;
     for (Growing& tree : trees) {
-      if (is_staged()) tree.guessed = stage_guesses(tree);
+      ModelState& state = *tree.state;
+      if (is_staged()) {
+        tree.guessed =
+            stage_->guess(state.stage, state.text, {tree.job, tree.place.races(), tree.levels - 1});
+      }
       const auto news = waiting(*tree.state);
       auto& text = texts.emplace_back(news.begin(), news.end());
       text.insert(text.end(), tree.guessed.begin(), tree.guessed.end());
@@ -242,46 +288,11 @@ class ModelDrafter : public Drafter {
     }
     backend_.gather_rows(result.logits, rows_.put(wanted),
                          logits_.rows(static_cast<int>(wanted.size())));
-    if (is_staged()) return;  // it is not known yet how many guesses stay
-    for (const Growing& tree : trees) keep(tree.state->cache, waiting(*tree.state));
-  }
-
-  /// The likeliest path of what the stage proposes after the text.
-  std::vector<TokenId> stage_guesses(const Growing& growing) const {
-    ModelState& state = *growing.state;
-    const int most = growing.levels - 1;
-    const std::span news = std::span(state.text).subspan(state.staged);
-    if (!news.empty()) {
-      options_.stage->observe(*state.stage,
-                              {.tokens = news, .first_position = static_cast<int>(state.staged)});
+    for (std::size_t i = 0; i < trees.size(); ++i) {
+      KvSequence& cache = trees[i].state->cache;
+      if (!is_staged()) keep(cache, texts[i]);
+      if (is_staged()) stage_->note(trees[i].state->stage, features_of(result, i, texts[i].size()));
     }
-    state.staged = state.text.size();
-    DraftTree tree(state.text.back());
-    if (most < 1) return {};
-    DraftJob job{state.stage.get(), nullptr, {most, most, 1}, &tree};
-    tell_draws(growing, job);
-    options_.stage->propose({&job, 1});
-    std::vector<TokenId> guesses;
-    for (NodeId node = 0; static_cast<int>(guesses.size()) < most;) {
-      NodeId best = -1;
-      for (const NodeId child : tree.children(node)) {
-        const bool better = best < 0 || tree[child].log_p > tree[best].log_p;
-        if (better && tree[child].kind == NodeKind::candidate) best = child;
-      }
-      if (best < 0) break;
-      guesses.push_back(tree[node = best].token);
-    }
-    return guesses;
-  }
-
-  /// Of the draws that the model itself knows. The stage reads the model's own tokens: where those
-  /// are not the target's, neither places nor noise are, and it guesses as if for a greedy text.
-  void tell_draws(const Growing& growing, DraftJob& stage_job) const {
-    if (!draft_.vocabulary.same) return;
-    stage_job.random = growing.job->random;
-    stage_job.position = growing.job->position;
-    stage_job.sampler = growing.job->sampler;
-    stage_job.races = growing.place.races();
   }
 
   /// The stage's guesses stay as far as the model itself would have drafted them; each gives a
@@ -311,6 +322,7 @@ class ModelDrafter : public Drafter {
       kept.insert(kept.end(), tree.guessed.begin(),
                   tree.guessed.begin() + static_cast<std::ptrdiff_t>(right));
       keep(tree.state->cache, kept);
+      stage_->cut(tree.state->stage, tree.state->cache.length());
       return !goes_on;
     });
   }
@@ -406,6 +418,7 @@ class ModelDrafter : public Drafter {
       const int skipped = is_chain() ? 0 : tree.newest;
       for (int row = 0; row < tree.outputs; ++row) wanted.push_back(first + skipped + row);
       if (is_chain()) keep(tree.state->cache, std::span(tree.tokens).last(1));
+      if (is_staged()) stage_->note(tree.state->stage, features_of(result, i, 1));
     }
     backend_.gather_rows(result.logits, rows_.put(wanted),
                          logits_.rows(static_cast<int>(wanted.size())));
@@ -422,6 +435,7 @@ class ModelDrafter : public Drafter {
   OutputHead output_;
   Buffer logits_;  // [kMostRows, vocabulary of the model]
   IndexList rows_;
+  std::unique_ptr<ModelStage> stage_;  // null: none
   long lost_rows_ = 0;
 };
 

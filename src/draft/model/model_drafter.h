@@ -18,7 +18,8 @@ struct ModelDrafterOptions {
   /// rule wants drafts that are independent of what it draws with. REQUIRES: a chain, and no stage.
   bool draws = false;
   /// Guesses a chain's tokens for the model, which then checks them all in one pass: a chain is the
-  /// same, only made in fewer passes (arXiv:2308.04623). Without taps. Null: none.
+  /// same, only made in fewer passes (arXiv:2308.04623; model_stage.h). Its taps are those of the
+  /// model. REQUIRES: a chain. Null: none.
   std::unique_ptr<Drafter> stage;
 };
 

@@ -93,6 +93,10 @@ Checkpoint read_hugging_face(const fs::path& folder) {
                         .tensors = {},
                         .files = {},
                         .owned = {}};
+  const fs::path beside = folder / "hf_quant_config.json";
+  if (!checkpoint.metadata.contains("quantization_config") && is_there(beside)) {
+    checkpoint.metadata["hf_quant_config"] = read_json_object(beside);
+  }
   const struct {
     const char* file;
     bool sharded;

@@ -12,11 +12,14 @@ namespace {
 
 using Method = Quantization::Method;
 using Limits = ConfigLimits;
+constexpr int kNvfp4Group = 16;  // inputs that share a scale, always
 
-/// -1 and 0 stand for one group of all inputs; 128 is what transformers takes where nothing is
-/// said.
+/// -1 stands for one group of all inputs, 0 for nothing; 128 is what transformers takes where
+/// nothing is said.
 int group_of(const ConfigKeys& keys) {
-  return std::max(0, keys.integer_or("group_size", -1, Limits::kWidth, 128));
+  const int group = keys.integer_or("group_size", -1, Limits::kWidth, 128);
+  if (group == 0) keys.refuse("group_size", "-1, which is one group, or an integer from 1 on");
+  return std::max(0, group);
 }
 
 /// One of `known`, in small or capital letters, below the key of old files or of newer ones.
@@ -82,6 +85,33 @@ void refuse_transforms(const ConfigKeys& keys) {
   }
 }
 
+/// The tensors tell the rest: nf4 and fp4 have their tables beside them.
+void read_bitsandbytes(const ConfigKeys& keys, Quantization& q) {
+  q.method = Method::bitsandbytes;
+  const bool four = keys.flag_or("load_in_4bit", false);
+  const bool eight = keys.flag_or("load_in_8bit", false);
+  if (four == eight) keys.refuse("load_in_4bit", "true, or load_in_8bit to be true");
+  q.bits = four ? 4 : 8;
+  if (keys.text_or("bnb_4bit_quant_storage", "uint8") != "uint8") {
+    keys.refuse("bnb_4bit_quant_storage", "uint8");
+  }
+}
+
+/// hf_quant_config.json has the same keys below "quantization".
+void read_modelopt(const ConfigKeys& top, Quantization& q) {
+  const auto below = top.object("quantization");
+  const ConfigKeys& keys = below ? *below : top;
+  const std::string algorithm = keys.text("quant_algo");
+  if (algorithm == "FP8") {
+    q.method = Method::floats;
+    q.bits = 8;
+    return;
+  }
+  if (algorithm != "NVFP4") keys.refuse("quant_algo", "NVFP4 or FP8");
+  q.method = Method::nvfp4;
+  q.group = keys.integer_or("group_size", kNvfp4Group, kNvfp4Group, kNvfp4Group);
+}
+
 /// The group's format, which the whole names, too, or calls mixed.
 std::string format_of(const ConfigKeys& keys, const ConfigKeys& group) {
   const std::string whole = keys.text("format");
@@ -107,12 +137,18 @@ void read_compressed(const ConfigKeys& keys, Quantization& q) {
     q.method = Method::whole_numbers;
   } else if (format == "float-quantized") {
     q.method = Method::floats;
+  } else if (format == "nvfp4-pack-quantized") {
+    q.method = Method::nvfp4;
   } else {
     (group->has("format") ? *group : keys)
-        .refuse("format", "pack-quantized, int-quantized or float-quantized");
+        .refuse("format", "pack-quantized, int-quantized, float-quantized or nvfp4-pack-quantized");
   }
   const auto weights = group->object("weights");
   if (!weights) keys.refuse("config_groups", "a group with weights");
+  if (q.method == Method::nvfp4) {
+    q.group = weights->integer_or("group_size", kNvfp4Group, kNvfp4Group, kNvfp4Group);
+    return;
+  }
   q.bits = weights->integer("num_bits", 1, 8);
   if (q.bits != 8 && (q.bits != 4 || q.method != Method::packed)) {
     weights->refuse("num_bits", q.method == Method::packed ? "4 or 8" : "8");
@@ -142,7 +178,11 @@ std::optional<Quantization> read_quantization(const ConfigKeys& top) {
   const auto keys = top.object("quantization_config");
   if (!keys) {
     const auto text = top.object("text_config");
-    return text ? read_quantization(*text) : std::nullopt;
+    auto found = text ? read_quantization(*text) : std::nullopt;
+    if (const auto beside = top.object("hf_quant_config"); beside && !found) {
+      read_modelopt(*beside, found.emplace());
+    }
+    return found;
   }
   Quantization q;
   const std::string method = keys->text("quant_method");
@@ -152,10 +192,18 @@ std::optional<Quantization> read_quantization(const ConfigKeys& top) {
     read_awq(*keys, q);
   } else if (method == "fp8") {
     read_fp8(*keys, q);
+  } else if (method == "fbgemm_fp8") {
+    q.method = Method::floats;
+    q.bits = 8;
   } else if (method == "compressed-tensors") {
     read_compressed(*keys, q);
+  } else if (method == "bitsandbytes") {
+    read_bitsandbytes(*keys, q);
+  } else if (method == "modelopt") {
+    read_modelopt(*keys, q);
   } else if (method != "mxfp4") {
-    keys->refuse("quant_method", "gptq, awq, compressed-tensors, fp8 or mxfp4");
+    keys->refuse("quant_method",
+                 "gptq, awq, compressed-tensors, fp8, fbgemm_fp8, bitsandbytes, modelopt or mxfp4");
   }
   return q;
 }

@@ -11,7 +11,17 @@ namespace talon {
 /// How a Hugging Face folder stores the matrices that its `quantization_config` speaks of. Others
 /// (`modules_to_not_convert`, `ignore`) are stored plainly; the tensors tell which are which.
 struct Quantization {
-  enum class Method { gptq, awq, packed, whole_numbers, floats, float_blocks, mxfp4 };
+  enum class Method {
+    gptq,
+    awq,
+    packed,
+    whole_numbers,
+    floats,
+    float_blocks,
+    mxfp4,
+    nvfp4,
+    bitsandbytes,
+  };
   Method method = Method::mxfp4;
   int bits = 4;
   int group = 0;          // inputs that share a scale; 0: all
@@ -20,8 +30,8 @@ struct Quantization {
   int block_rows = 0, block_cols = 0;  // of float_blocks; 0: one scale for a matrix
 };
 
-/// Nothing without a quantization_config, which may stand below text_config. Throws Error for one
-/// that is not known.
+/// Nothing without a quantization_config, which may stand below text_config, and without ModelOpt's
+/// hf_quant_config (as read_hugging_face reads it). Throws Error for one that is not known.
 std::optional<Quantization> read_quantization(const ConfigKeys& keys);
 
 }  // namespace talon

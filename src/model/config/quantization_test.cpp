@@ -40,6 +40,19 @@ TEST(Quantization, FormatOfGptqIsToldByOldAndNewKeysInAnyLetters) {
   }
 }
 
+TEST(Quantization, AGroupOfMinus1IsAllInputsAndOf0Nothing) {
+  for (const char* method : {"gptq", "awq"}) {
+    Json keys = {{"quant_method", method}, {"bits", 4}, {"group_size", -1}};
+    EXPECT_EQ(read(keys).group, 0) << method;
+    keys["group_size"] = 0;
+    expect_named(keys, "group_size");
+    keys["group_size"] = -2;
+    expect_named(keys, "group_size");
+    keys["group_size"] = 1;
+    EXPECT_EQ(read(keys).group, 1) << method;
+  }
+}
+
 TEST(Quantization, GroupsOfMlxAreRefusedByName) {
   const Json groups = {{"group_size", 64}, {"bits", 4}};
   const Json config = {{"quantization", groups}, {"quantization_config", groups}};
@@ -120,8 +133,59 @@ TEST(Quantization, SparseAndContradictoryFormatsAreRefused) {
   config["config_groups"]["group_0"]["format"] = "pack-quantized";
   config["format"] = "mixed-precision";
   EXPECT_EQ(read(config).method, Quantization::Method::packed);
-  config["config_groups"]["group_0"]["format"] = "nvfp4-pack-quantized";
+  config["config_groups"]["group_0"]["format"] = "mxfp4-pack-quantized";
   expect_named(config, "format");
+}
+
+TEST(Quantization, Nvfp4OfBothMakersHasGroupsOf16) {
+  Json config = compressed();
+  config["format"] = "nvfp4-pack-quantized";
+  expect_named(config, "group_size");
+  Json& weights = config["config_groups"]["group_0"]["weights"];
+  weights = {{"num_bits", 4}, {"type", "float"}, {"strategy", "tensor_group"}, {"group_size", 16}};
+  EXPECT_EQ(read(config).method, Quantization::Method::nvfp4);
+  Json modelopt = {{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}, {"group_size", 16}};
+  EXPECT_EQ(read(modelopt).method, Quantization::Method::nvfp4);
+  EXPECT_EQ(read(modelopt).group, 16);
+  modelopt["group_size"] = 32;
+  expect_named(modelopt, "group_size");
+}
+
+TEST(Quantization, OtherAlgorithmsOfModelOptAreRefused) {
+  Json modelopt = {{"quant_method", "modelopt"}, {"quant_algo", "FP8"}};
+  EXPECT_EQ(read(modelopt).method, Quantization::Method::floats);
+  for (const Json& algorithm : {Json("NVFP4_AWQ"), Json("MIXED_PRECISION"), Json(4), Json()}) {
+    modelopt["quant_algo"] = algorithm;
+    expect_named(modelopt, "quant_algo");
+  }
+}
+
+TEST(Quantization, ModelOptMaySayItInAFileOfItsOwn) {
+  const Json beside = {{"producer", {{"name", "modelopt"}}},
+                       {"quantization", {{"quant_algo", "NVFP4"}, {"group_size", 16}}}};
+  Json config = {{"hf_quant_config", beside}};
+  EXPECT_EQ(read_quantization(ConfigKeys(config, "config.json"))->method,
+            Quantization::Method::nvfp4);
+  config["text_config"]["quantization_config"] = {{"quant_method", "fp8"}};
+  EXPECT_EQ(read_quantization(ConfigKeys(config, "config.json"))->method,
+            Quantization::Method::float_blocks);
+}
+
+TEST(Quantization, BitsAndBytesHasFourOrEightBits) {
+  Json config = {{"quant_method", "bitsandbytes"},
+                 {"load_in_4bit", true},
+                 {"load_in_8bit", false},
+                 {"bnb_4bit_quant_storage", "uint8"}};
+  EXPECT_EQ(read(config).bits, 4);
+  config["bnb_4bit_quant_storage"] = "bfloat16";
+  expect_named(config, "bnb_4bit_quant_storage");
+  config.erase("bnb_4bit_quant_storage");
+  config["load_in_8bit"] = true;
+  expect_named(config, "load_in_4bit");
+  config["load_in_4bit"] = false;
+  EXPECT_EQ(read(config).bits, 8);
+  config["load_in_8bit"] = false;
+  expect_named(config, "load_in_4bit");
 }
 
 TEST(Quantization, WholeNumbersWithZeroPointsAreRefused) {

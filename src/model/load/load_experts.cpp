@@ -189,17 +189,20 @@ std::unique_ptr<Weight> ExpertLoader::load_inputs_first(const Part& part, const 
                                                         int expert) {
   const bool fused = !part.fused.empty();
   const int outputs = fused ? 2 * part.rows : part.rows;
-  const StoredTensor& tensor = tensors_.checked(name, {part.count, part.cols, outputs});
-  const BlockShape block = block_shape(tensor.type);
+  const StoredMatrix stored = tensors_.stored_matrix(name, {.count = part.count,
+                                                            .index = expert,
+                                                            .rows = part.cols,
+                                                            .cols = outputs,
+                                                            .inputs_first = true});
+  const BlockShape block = block_shape(stored.type);
   if (block.elements != 1) {
     fail("load {} \"{}\": expected a floating-point type for a matrix with inputs first, found {}",
-         tensors_.checkpoint().path.string(), name, name_of(tensor.type));
+         tensors_.checkpoint().path.string(), name, name_of(stored.type));
   }
   const std::size_t size = block.bytes;
   const auto cols = static_cast<std::size_t>(part.cols), rows = static_cast<std::size_t>(part.rows);
   const auto all = static_cast<std::size_t>(outputs);
-  const std::byte* from =
-      tensor.bytes.data() + static_cast<std::size_t>(expert) * cols * all * size;
+  const std::byte* from = stored.bytes.data();
   std::vector<std::byte> turned(rows * cols * size);
   for (std::size_t row = 0; row < rows; ++row) {
     const auto second = static_cast<std::size_t>(part.second);
@@ -210,7 +213,7 @@ std::unique_ptr<Weight> ExpertLoader::load_inputs_first(const Part& part, const 
       std::memcpy(&turned[(row * cols + col) * size], from + (col * all + output) * size, size);
     }
   }
-  return tensors_.made_matrix({name, tensor.type, part.rows, part.cols, turned});
+  return tensors_.made_matrix({name, stored.type, part.rows, part.cols, turned});
 }
 
 /// gpt-oss: codes of 32 inputs in 16 bytes, neighbours in one byte, and a byte of scale. GGUF's

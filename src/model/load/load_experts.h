@@ -6,7 +6,7 @@
 namespace talon {
 
 /// Loads the experts of one layer after the other, whichever way the file holds them: each by
-/// itself, stacked, gate and up in one matrix, inputs first, or in MXFP4 blocks.
+/// itself, stacked, gate and up in one matrix, inputs first, in fp8, or in MXFP4 blocks.
 class ExpertLoader {
  public:
   ExpertLoader(TensorLoader& tensors, const ModelConfig& config, const TensorNames& names);

@@ -82,7 +82,28 @@ std::optional<MadeOutline> outline_of_mxfp4(const StoredTensor& tensor) {
   constexpr std::string_view kEnd = "_blocks";
   if (tensor.type != StorageType::u8 || !tensor.name.ends_with(kEnd)) return std::nullopt;
   return MadeOutline{tensor.name.substr(0, tensor.name.size() - kEnd.size()), StorageType::mxfp4,
-                     2 * stored_values(tensor)};
+                     2 * stored_values(tensor), /*is_stack=*/true};
+}
+
+/// Bytes that hold two codes of a number each, or one.
+std::optional<MadeOutline> outline_of_bytes(const StoredTensor& tensor, const Checkpoint& folder,
+                                            Quantization::Method method) {
+  constexpr std::string_view kPacked = "_packed";
+  std::string matrix = tensor.name;
+  if (matrix.ends_with(kPacked)) matrix.resize(matrix.size() - kPacked.size());
+  if (!matrix.ends_with(".weight")) return std::nullopt;
+  const bool in_pairs = tensor.type == StorageType::u8;
+  MadeOutline made{matrix, StorageType::f32, (in_pairs ? 2 : 1) * stored_values(tensor)};
+  if (method == Quantization::Method::nvfp4) {
+    return in_pairs && folder.find(matrix + "_scale") ? std::optional(made) : std::nullopt;
+  }
+  if (in_pairs && folder.find(matrix + ".quant_map")) {
+    made.type = StorageType::bf16;
+    return made;
+  }
+  const std::string stem = matrix.substr(0, matrix.size() - std::string_view("weight").size());
+  const bool scaled = tensor.type == StorageType::i8 && folder.find(stem + "SCB");
+  return scaled ? std::optional(made) : std::nullopt;
 }
 
 }  // namespace
@@ -91,8 +112,15 @@ std::optional<MadeOutline> outline_of_made(const StoredTensor& tensor, const Che
                                            const std::optional<Quantization>& quantization) {
   using Method = Quantization::Method;
   if (auto blocks = outline_of_mxfp4(tensor)) return blocks;
-  if (!quantization || tensor.shape.size() != 2 || holds_reals(tensor.type)) return std::nullopt;
+  if (!quantization || holds_reals(tensor.type)) return std::nullopt;
   const Quantization& q = *quantization;
+  if (tensor.shape.size() == 3 && tensor.type == StorageType::f8_e4m3) {
+    return MadeOutline{tensor.name, StorageType::f32, stored_values(tensor), /*is_stack=*/true};
+  }
+  if (tensor.shape.size() != 2) return std::nullopt;
+  if (q.method == Method::nvfp4 || q.method == Method::bitsandbytes) {
+    return outline_of_bytes(tensor, folder, q.method);
+  }
   const std::string_view part = q.method == Method::packed ? "weight_packed"
                                 : holds_words(q)           ? "qweight"
                                                            : "weight";

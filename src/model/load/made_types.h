@@ -14,6 +14,7 @@ struct MadeOutline {
   std::string name;                     // as the loader asks for it
   StorageType type = StorageType::f32;  // the smallest that it may become
   std::uint64_t values = 0;
+  bool is_stack = false;
 };
 
 /// What becomes of the matrix whose codes `tensor` holds: by make_quantized(), or by the loader of

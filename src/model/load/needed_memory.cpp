@@ -60,8 +60,7 @@ std::size_t least_weight_bytes(const Checkpoint& checkpoint, const ModelConfig& 
   std::size_t bytes = 0;
   for (const StoredTensor& tensor : checkpoint.tensors) {
     if (const auto made = outline_of_made(tensor, checkpoint, quantization)) {
-      const bool is_stack = made->type == StorageType::mxfp4;
-      const bool counts = is_table(made->name) || is_of_layer(made->name, is_stack);
+      const bool counts = is_table(made->name) || is_of_layer(made->name, made->is_stack);
       if (counts) bytes += least_bytes(made->type, layout, made->values);
       continue;
     }

@@ -65,20 +65,25 @@ std::unique_ptr<Weight> TensorLoader::matrix_of_stack(const std::string& name, i
   return load(stored(name, count, index, rows, cols, part), options_.layout);
 }
 
-bool TensorLoader::make(const std::string& name, int rows, int cols) {
+bool TensorLoader::make(const std::string& name, const StackedMatrix& place) {
   if (!quantization_) return false;
-  if (made_name_ == name) return true;
-  auto made = make_quantized(checkpoint_, *quantization_, name, rows, cols);
+  const std::size_t first =
+      static_cast<std::size_t>(place.index) * static_cast<std::size_t>(place.rows);
+  if (made_name_ == name && made_first_ == first) return true;
+  auto made = place.count == 0
+                  ? make_quantized(checkpoint_, *quantization_, name, place.rows, place.cols)
+                  : make_quantized_of_stack(checkpoint_, *quantization_, name, place);
   if (!made) return false;
-  const auto width = static_cast<std::size_t>(cols);
+  const auto width = static_cast<std::size_t>(place.cols);
   if (const auto value = find_not_finite(made->type, made->bytes, pool_)) {
     fail(
         "load {} \"{}\": expected products of codes and scales below 3.4e38, found a larger one in "
         "row {} at column {}",
-        checkpoint_.path.string(), name, *value / width, *value % width);
+        checkpoint_.path.string(), name, first + *value / width, *value % width);
   }
   made_ = std::move(*made);
   made_name_ = name;
+  made_first_ = first;
   return true;
 }
 
@@ -128,37 +133,39 @@ void TensorLoader::refuse_parts_of(const std::string& name) const {
   }
 }
 
+StoredMatrix TensorLoader::stored_matrix(const std::string& name, const StackedMatrix& place) {
+  read_.insert(name);
+  const auto matrix = [&](StorageType type, std::span<const std::byte> bytes) -> StoredMatrix {
+    return {name, type, place.rows, place.cols, bytes};
+  };
+  if (make(name, place)) return matrix(made_.type, made_.bytes);
+  refuse_parts_of(name);
+  const StoredTensor& tensor = place.count > 0
+                                   ? checked(name, {place.count, place.rows, place.cols})
+                                   : checked(name, {place.rows, place.cols});
+  const auto rows = static_cast<std::size_t>(place.rows);
+  const std::size_t first = static_cast<std::size_t>(place.index) * rows;
+  if (const auto factor = factor_of(name, place.count, place.index)) {
+    multiply(tensor, first, rows, *factor);
+    return matrix(made_.type, made_.bytes);
+  }
+  const BlockShape block = block_shape(tensor.type);
+  const std::size_t row_bytes = static_cast<std::size_t>(place.cols) / block.elements * block.bytes;
+  return matrix(tensor.type, tensor.bytes.subspan(first * row_bytes, rows * row_bytes));
+}
+
 StoredMatrix TensorLoader::stored(const std::string& name, int count, int index, int rows, int cols,
                                   const StoredRows& part) {
   const int all = part.stored > 0 ? part.stored : rows;
-  read_.insert(name);
-  StorageType type{};
-  std::span<const std::byte> all_bytes;
-  if (count == 0 && make(name, all, cols)) {
-    type = made_.type;
-    all_bytes = made_.bytes;
-  } else {
-    refuse_parts_of(name);
-    const StoredTensor& tensor =
-        count > 0 ? checked(name, {count, all, cols}) : checked(name, {all, cols});
-    type = tensor.type;
-    all_bytes = tensor.bytes;
-    if (const auto factor = factor_of(name, count, index)) {
-      const auto rows_of_one = static_cast<std::size_t>(all);
-      multiply(tensor, static_cast<std::size_t>(index) * rows_of_one, rows_of_one, *factor);
-      type = made_.type;
-      all_bytes = made_.bytes;
-      index = 0;
-    }
-  }
-  const BlockShape block = block_shape(type);
+  StoredMatrix matrix = stored_matrix(name, {count, index, all, cols});
+  const BlockShape block = block_shape(matrix.type);
   const std::size_t row_bytes = static_cast<std::size_t>(cols) / block.elements * block.bytes;
-  const std::size_t first = static_cast<std::size_t>(index) * static_cast<std::size_t>(all) +
-                            static_cast<std::size_t>(part.first);
-  const auto bytes = all_bytes.subspan(
-      first * row_bytes,
-      static_cast<std::size_t>(part.order.empty() ? rows : all - part.first) * row_bytes);
-  return {name, type, rows, cols, bytes, part.order};
+  const int taken = part.order.empty() ? rows : all - part.first;
+  matrix.rows = rows;
+  matrix.bytes = matrix.bytes.subspan(static_cast<std::size_t>(part.first) * row_bytes,
+                                      static_cast<std::size_t>(taken) * row_bytes);
+  matrix.row_order = part.order;
+  return matrix;
 }
 
 std::unique_ptr<Weight> TensorLoader::float_matrix(const std::string& name, int rows, int cols,

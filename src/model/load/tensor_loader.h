@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/thread_pool.h"
-#include "model/load/quantized_tensors.h"
+#include "model/load/quantized/quantized_tensors.h"
 #include "model/model.h"
 
 namespace talon {
@@ -40,8 +40,9 @@ class TensorLoader {
   /// The matrix as it is stored or as it was put together. Its bytes stay until another matrix is
   /// asked for by name.
   StoredMatrix stored_matrix(const std::string& name, int rows, int cols) {
-    return stored(name, 0, 0, rows, cols, {});
+    return stored_matrix(name, {.rows = rows, .cols = cols});
   }
+  StoredMatrix stored_matrix(const std::string& name, const StackedMatrix& place);
   /// A matrix kept in float32, whose inputs no backend rounds.
   std::unique_ptr<Weight> float_matrix(const std::string& name, int rows, int cols,
                                        const StoredRows& part = {});
@@ -64,8 +65,8 @@ class TensorLoader {
   std::unique_ptr<Weight> load(const StoredMatrix& matrix, WeightLayout layout);
   StoredMatrix stored(const std::string& name, int count, int index, int rows, int cols,
                       const StoredRows& part);
-  /// Puts `name` together, where it is stored in parts.
-  bool make(const std::string& name, int rows, int cols);
+  /// Puts the matrix together, where it is stored in parts.
+  bool make(const std::string& name, const StackedMatrix& place);
   void refuse_parts_of(const std::string& name) const;
   /// What a GGUF file says that a matrix is to be multiplied by.
   std::optional<float> factor_of(const std::string& name, int count, int index);

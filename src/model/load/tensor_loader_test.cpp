@@ -2,54 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
-#include <cstring>
-#include <deque>
-
-#include "backend/reference/reference.h"
-#include "core/error.h"
+#include "model/load/test_folder.h"
 
 namespace talon::tensor_loader_test {
 namespace {
 
 constexpr std::uint8_t kOne = 0x38;  // in f8_e4m3
 
-class QuantizedParts : public testing::Test {
- protected:
-  template <typename T>
-  void add(const std::string& name, StorageType type, std::vector<std::int64_t> shape,
-           const std::vector<T>& values) {
-    auto& bytes = bytes_.emplace_back(values.size() * sizeof(T));
-    std::memcpy(bytes.data(), values.data(), bytes.size());
-    folder_.tensors.push_back({name, type, std::move(shape), bytes});
-  }
-  void say(const Json& quantization) { folder_.metadata["quantization_config"] = quantization; }
-  std::vector<float> values(int rows, int cols) {
-    TensorLoader loader(folder_, *backend_, options_);
-    const StoredMatrix matrix = loader.stored_matrix("a.weight", rows, cols);
-    std::vector<float> values(static_cast<std::size_t>(rows * cols));
-    dequantize(matrix.type, matrix.bytes, values);
-    return values;
-  }
-  std::string refusal(int rows, int cols) {
-    try {
-      values(rows, cols);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
-  }
-
-  std::unique_ptr<Backend> backend_ = make_reference_backend(1);
-  LoadOptions options_;
-  Checkpoint folder_{.format = CheckpointFormat::hugging_face,
-                     .path = "folder",
-                     .metadata = Json::object(),
-                     .tensors = {},
-                     .files = {},
-                     .owned = {}};
-  std::deque<std::vector<std::byte>> bytes_;
-};
+class QuantizedParts : public FolderOfParts {};
 
 TEST_F(QuantizedParts, OneScaleOfFp8CountsForTheWholeMatrixUnderBothNames) {
   say({{"quant_method", "fp8"}, {"weight_block_size", nullptr}});

@@ -44,6 +44,17 @@ test('schemas, in a stream too', async () => {
   assert.deepEqual(parts.at(-1), answer);
 });
 
+test('log-probabilities and several choices are asked for by options of the provider', async () => {
+  const talon = { logprobs: true, top_logprobs: 2, n: 2, seed: 3 };
+  const answer = await generateText({ ...ASK, providerOptions: { talon }, include: { responseBody: true } });
+  const { choices } = answer.response.body;
+  assert.deepEqual(choices.map((choice) => choice.index), [0, 1]);
+  assert.equal(choices[0].message.content, answer.text);
+  const tokens = choices[0].logprobs.content;
+  assert.ok(tokens.map((token) => token.token).join('').startsWith(answer.text));
+  assert.ok(tokens.every((token) => token.logprob <= 0 && token.top_logprobs.length === 2));
+});
+
 test('errors are those of the call', async () => {
   await assert.rejects(generateText({ ...ASK, topP: 7 }),
     (error) => APICallError.isInstance(error) && error.statusCode === 400 && /top_p/.test(error.message));

@@ -1,7 +1,7 @@
 #include "train/head/target/target_layer.h"
 
 #include "core/error.h"
-#include "model/load/quantized_tensors.h"
+#include "model/load/quantized/quantized_tensors.h"
 
 namespace talon {
 namespace {

@@ -1,20 +1,16 @@
-#include "model/load/quantized_tensors.h"
+#include "model/load/quantized/quantized_tensors.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 
-#include "core/error.h"
 #include "core/half.h"
-#include "io/tensor_layout.h"
+#include "model/load/quantized/quantized_floats.h"
 
 namespace talon {
 namespace {
 
 using Method = Quantization::Method;
-using Shape = std::vector<std::int64_t>;
 constexpr int kBlock = 32;  // of q4_0 and q8_0
 
 /// value = scale of (row, group of the column) * code.
@@ -34,73 +30,7 @@ struct WholeNumbers {
   }
 };
 
-/// The tensors of one matrix of a folder, each looked at before it is read.
-class Parts {
- public:
-  Parts(const Checkpoint& folder, std::string stem) : folder_(folder), stem_(std::move(stem)) {}
-
-  bool has(const std::string& part) const { return folder_.find(stem_ + part) != nullptr; }
-  const StoredTensor& tensor(const std::string& part, const Shape& shape) const {
-    const StoredTensor& found = folder_.require(stem_ + part);
-    if (found.shape != shape) {
-      fail("load {} \"{}\": expected [{}], found [{}]", folder_.path.string(), found.name,
-           fmt::join(shape, ", "), fmt::join(found.shape, ", "));
-    }
-    return found;
-  }
-  std::span<const std::byte> bytes(const std::string& part, StorageType type,
-                                   const Shape& shape) const {
-    const StoredTensor& found = tensor(part, shape);
-    if (found.type != type) {
-      fail("load {} \"{}\": expected {}, found {}", folder_.path.string(), found.name,
-           name_of(type), name_of(found.type));
-    }
-    return found.bytes;
-  }
-  std::vector<std::uint32_t> words(const std::string& part, const Shape& shape) const {
-    const auto from = bytes(part, StorageType::i32, shape);
-    std::vector<std::uint32_t> values(from.size() / sizeof(std::uint32_t));
-    if (!from.empty()) std::memcpy(values.data(), from.data(), from.size());
-    return values;
-  }
-  /// Finite numbers.
-  std::vector<float> numbers(const std::string& part, const Shape& shape) const {
-    const StoredTensor& found = tensor(part, shape);
-    const bool plain = found.type == StorageType::f16 || found.type == StorageType::bf16 ||
-                       found.type == StorageType::f32;
-    if (!plain) {
-      fail("load {} \"{}\": expected a floating-point type, found {}", folder_.path.string(),
-           found.name, name_of(found.type));
-    }
-    std::size_t count = 1;
-    for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
-    std::vector<float> values(count);
-    dequantize(found.type, found.bytes, values);
-    for (const float value : values) {
-      if (!std::isfinite(value)) {
-        fail("load {} \"{}\": expected finite values, found {}", folder_.path.string(), found.name,
-             value);
-      }
-    }
-    return values;
-  }
-  /// Whatever shape of those listed it has.
-  std::vector<float> numbers_of(const std::string& part, const std::vector<Shape>& shapes) const {
-    const StoredTensor& found = folder_.require(stem_ + part);
-    const auto known = std::ranges::find(shapes, found.shape);
-    return numbers(part, known == shapes.end() ? shapes[0] : *known);
-  }
-  [[noreturn]] void refuse(std::string_view expected, long found) const {
-    fail("load {} \"{}weight\": expected {}, found {}", folder_.path.string(), stem_, expected,
-         found);
-  }
-
- private:
-  const Checkpoint& folder_;
-  std::string stem_;
-};
-
-WholeNumbers whole_numbers(const Parts& parts, const Quantization& q, int rows, int cols) {
+WholeNumbers whole_numbers(const MatrixParts& parts, const Quantization& q, int rows, int cols) {
   const int group = q.group > 0 ? q.group : cols;
   if (cols % group != 0 || cols % (32 / q.bits) != 0) {
     parts.refuse(
@@ -127,7 +57,7 @@ int code_at(const std::vector<std::uint32_t>& words, std::size_t words_of_line, 
                           ((1U << bits) - 1));
 }
 
-void read_groups(const Parts& parts, WholeNumbers& w) {
+void read_groups(const MatrixParts& parts, WholeNumbers& w) {
   if (!parts.has("g_idx") && !parts.has("weight_g_idx")) return;
   const auto groups = parts.words(parts.has("g_idx") ? "g_idx" : "weight_g_idx", {w.cols});
   constexpr auto kUnset = static_cast<std::uint32_t>(-1);  // of all: in their order
@@ -153,7 +83,7 @@ void transpose_scales(const std::vector<float>& scales, WholeNumbers& w) {
 }
 
 /// qweight: inputs share words, [inputs, outputs] otherwise.
-WholeNumbers read_gptq(const Parts& parts, const Quantization& q, int rows, int cols) {
+WholeNumbers read_gptq(const MatrixParts& parts, const Quantization& q, int rows, int cols) {
   WholeNumbers w = whole_numbers(parts, q, rows, cols);
   const int in_word = 32 / q.bits;
   if (rows % in_word != 0) parts.refuse(fmt::format("outputs in words of {}", in_word), rows);
@@ -178,7 +108,7 @@ WholeNumbers read_gptq(const Parts& parts, const Quantization& q, int rows, int 
 }
 
 /// Outputs share words, in the order of the program that multiplies them.
-WholeNumbers read_awq(const Parts& parts, const Quantization& q, int rows, int cols) {
+WholeNumbers read_awq(const MatrixParts& parts, const Quantization& q, int rows, int cols) {
   constexpr int kOrder[] = {0, 4, 1, 5, 2, 6, 3, 7};  // output i of eight lies in this nibble
   WholeNumbers w = whole_numbers(parts, q, rows, cols);
   if (rows % 8 != 0) parts.refuse("outputs in words of 8", rows);
@@ -202,20 +132,13 @@ WholeNumbers read_awq(const Parts& parts, const Quantization& q, int rows, int c
   return w;
 }
 
-/// One scale for all, or for each output.
-std::vector<float> scales_of_outputs(const Parts& parts, int rows, const std::string& name) {
-  std::vector<float> scales = parts.numbers_of(name, {{rows, 1}, {rows}, {1}, {}});
-  if (scales.size() == 1) scales.assign(static_cast<std::size_t>(rows), scales[0]);
-  return scales;
-}
-
-/// ... or for each group of inputs.
-std::vector<float> scales_of_groups(const Parts& parts, const WholeNumbers& w) {
+/// For each group of inputs or for each output, or one for all.
+std::vector<float> scales_of_groups(const MatrixParts& parts, const WholeNumbers& w) {
   return w.groups > 1 ? parts.numbers("weight_scale", {w.rows, w.groups})
                       : scales_of_outputs(parts, w.rows, "weight_scale");
 }
 
-WholeNumbers read_packed(const Parts& parts, const Quantization& q, int rows, int cols) {
+WholeNumbers read_packed(const MatrixParts& parts, const Quantization& q, int rows, int cols) {
   WholeNumbers w = whole_numbers(parts, q, rows, cols);
   const int in_word = 32 / q.bits;
   read_groups(parts, w);
@@ -243,43 +166,13 @@ WholeNumbers read_packed(const Parts& parts, const Quantization& q, int rows, in
   return w;
 }
 
-WholeNumbers read_whole_numbers(const Parts& parts, const Quantization& q, int rows, int cols) {
+WholeNumbers read_whole_numbers(const MatrixParts& parts, const Quantization& q, int rows,
+                                int cols) {
   WholeNumbers w = whole_numbers(parts, q, rows, cols);
   const auto bytes = parts.bytes("weight", StorageType::i8, {rows, cols});
   w.scales = scales_of_groups(parts, w);
   for (std::size_t i = 0; i < bytes.size(); ++i) w.codes[i] = static_cast<std::int8_t>(bytes[i]);
   return w;
-}
-
-MadeMatrix make_floats(int rows, int cols) {
-  MadeMatrix made;
-  made.bytes.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols) *
-                    sizeof(float));
-  return made;
-}
-
-MadeMatrix read_floats(const Parts& parts, const Quantization& q, int rows, int cols) {
-  const bool blocks = q.block_rows > 0;
-  const std::string name = parts.has("weight_scale_inv") ? "weight_scale_inv" : "weight_scale";
-  const StoredTensor& codes = parts.tensor("weight", {rows, cols});
-  if (!holds_reals(codes.type)) parts.bytes("weight", StorageType::f8_e4m3, {rows, cols});
-  const int height = blocks ? q.block_rows : 1, width = blocks ? q.block_cols : cols;
-  const int across = (cols + width - 1) / width;
-  const auto scales = blocks ? parts.numbers(name, {(rows + height - 1) / height, across})
-                             : scales_of_outputs(parts, rows, name);
-  std::vector<float> values(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols));
-  dequantize(codes.type, codes.bytes, values);
-  for (int row = 0; row < rows; ++row) {
-    for (int col = 0; col < cols; ++col) {
-      float& value = values[static_cast<std::size_t>(row) * static_cast<std::size_t>(cols) +
-                            static_cast<std::size_t>(col)];
-      if (!std::isfinite(value)) parts.refuse("finite values", row);
-      value *= scales[static_cast<std::size_t>(row / height * across + col / width)];
-    }
-  }
-  MadeMatrix made = make_floats(rows, cols);
-  std::memcpy(made.bytes.data(), values.data(), made.bytes.size());
-  return made;
 }
 
 bool is_half(float value) { return half_to_float(float_to_half(value)) == value; }
@@ -302,15 +195,14 @@ StorageType smallest_type(const WholeNumbers& w) {
 MadeMatrix pack(WholeNumbers& w) {
   const StorageType type = smallest_type(w);
   if (type == StorageType::f32) {
-    MadeMatrix made = make_floats(w.rows, w.cols);
-    std::byte* to = made.bytes.data();
+    std::vector<float> values(w.codes.size());
+    auto value = values.begin();
     for (int row = 0; row < w.rows; ++row) {
-      for (int col = 0; col < w.cols; ++col, to += sizeof(float)) {
-        const float value = w.scale(row, col) * static_cast<float>(w.code(row, col));
-        std::memcpy(to, &value, sizeof(value));
+      for (int col = 0; col < w.cols; ++col) {
+        *value++ = w.scale(row, col) * static_cast<float>(w.code(row, col));
       }
     }
-    return made;
+    return f32_matrix(values);
   }
   MadeMatrix made;
   made.type = type;
@@ -339,7 +231,7 @@ std::optional<MadeMatrix> make_quantized(const Checkpoint& folder, const Quantiz
                                          const std::string& name, int rows, int cols) {
   constexpr std::string_view kEnd = "weight";
   if (!name.ends_with(kEnd)) return std::nullopt;
-  const Parts parts(folder, name.substr(0, name.size() - kEnd.size()));
+  const MatrixParts parts(folder, name.substr(0, name.size() - kEnd.size()));
   const auto whole = [&](auto read) {
     WholeNumbers w = read(parts, q, rows, cols);
     return pack(w);
@@ -363,8 +255,28 @@ std::optional<MadeMatrix> make_quantized(const Checkpoint& folder, const Quantiz
         return read_floats(parts, q, rows, cols);
       }
       break;
+    case Method::nvfp4:
+      if (parts.has("weight_packed") || parts.has("weight_scale_2")) {
+        return read_nvfp4(parts, rows, cols);
+      }
+      break;
+    case Method::bitsandbytes:
+      if (parts.has("SCB")) return read_scaled_bytes(parts, rows, cols);
+      if (parts.has("weight.absmax")) return read_table_codes(parts, rows, cols);
+      break;
     case Method::mxfp4:
       break;
+  }
+  return std::nullopt;
+}
+
+std::optional<MadeMatrix> make_quantized_of_stack(const Checkpoint& folder, const Quantization& q,
+                                                  const std::string& name,
+                                                  const StackedMatrix& place) {
+  if (q.method != Method::floats && q.method != Method::float_blocks) return std::nullopt;
+  const MatrixParts parts(folder, name);
+  for (const char* scales : {"_scale_inv", "_scale", "_weight_scale"}) {
+    if (parts.has(scales)) return read_floats_of_stack(parts, q, scales, place);
   }
   return std::nullopt;
 }

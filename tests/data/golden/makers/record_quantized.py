@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Records tiny random models whose matrices other programs quantise, and what transformers computes in float32 with the
+matrices that these programs give back (README.md).
+
+    record_quantized.py RECORDINGS [NAME...]
+
+Makes RECORDINGS/quants/folders/NAME with config.json, model.safetensors and golden.safetensors, which pack.py packs.
+Needs torch, transformers, accelerate, safetensors, and of each NAME its program: bitsandbytes, compressed-tensors or
+nvidia-modelopt.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+from types import SimpleNamespace
+
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import BitsAndBytesConfig, LlamaConfig, LlamaForCausalLM
+
+TOKENS = 48  # of the sequence
+LAYERS = 2
+# Rows of 96 are no whole blocks of 64; 30720 values are more than 256 of them.
+SIZES = dict(vocab_size=96, hidden_size=96, intermediate_size=320, num_hidden_layers=LAYERS, num_attention_heads=4,
+             num_key_value_heads=2, max_position_embeddings=256, tie_word_embeddings=False, bos_token_id=1,
+             eos_token_id=2, pad_token_id=0)
+
+
+def small_model(seed):
+    """Values are bfloat16 numbers."""
+    torch.manual_seed(seed)
+    model = LlamaForCausalLM(LlamaConfig(**SIZES)).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.ndim == 1:
+                parameter.copy_(1 + 0.2 * torch.randn_like(parameter))
+            else:
+                parameter.copy_(torch.randn_like(parameter) * (1 if "embed" in name else parameter.shape[1] ** -0.5))
+            parameter.copy_(parameter.bfloat16().float())
+    return model
+
+
+def token_ids():
+    return torch.randint(3, SIZES["vocab_size"], (TOKENS,), generator=torch.Generator().manual_seed(7))
+
+
+def matrices(model):
+    """Of the layers: the output matrix stays plain."""
+    return {name: module.weight.detach() for name, module in model.named_modules()
+            if isinstance(module, torch.nn.Linear) and name != "lm_head"}
+
+
+def record(folder, model, dequantised):
+    """What `model` computes with the matrices `dequantised`, by their modules' names."""
+    assert set(dequantised) == set(matrices(model))
+    with torch.no_grad():
+        for name, weight in dequantised.items():
+            model.get_submodule(name).weight.copy_(weight.float())
+        ids = token_ids()
+        logits = model(ids[None]).logits[0]
+    q_proj = dequantised[f"model.layers.{LAYERS - 1}.self_attn.q_proj"].float()
+    save_file({"ids.1": ids.int(), "logits.1": logits.contiguous(), "q_proj.1": q_proj.contiguous()},
+              folder / "golden.safetensors")
+
+
+def write_folder(folder, model, parts, quantization):
+    """`parts`: the tensors that stand for each matrix, by their names behind its module's."""
+    tensors = {name: tensor.bfloat16() for name, tensor in model.state_dict().items()}
+    for module, named in parts.items():
+        del tensors[module + ".weight"]
+        tensors.update({f"{module}.{name}": tensor.contiguous() for name, tensor in named.items()})
+    save_file(tensors, folder / "model.safetensors")
+    config = {key: value for key, value in model.config.to_dict().items() if value is not None}
+    config["quantization_config"] = quantization
+    (folder / "config.json").write_text(json.dumps(config, indent=1))
+
+
+def bits_and_bytes(folder, seed, dtype, **options):
+    """As transformers loads a plain model in fewer bits and saves it. Matrices are given back as one row: on a CPU,
+    bitsandbytes 0.50.2 takes wrong scales for rows that are no whole blocks."""
+    import bitsandbytes as bnb
+    with tempfile.TemporaryDirectory() as plain:
+        small_model(seed).to(dtype).save_pretrained(plain)
+        quantised = LlamaForCausalLM.from_pretrained(plain, dtype=dtype, device_map="cpu",
+                                                     quantization_config=BitsAndBytesConfig(**options))
+    quantised.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    dequantised = {}
+    for name, module in quantised.named_modules():
+        if isinstance(module, bnb.nn.Linear4bit):
+            state = module.weight.quant_state
+            shape, state.shape = state.shape, torch.Size((1, state.shape.numel()))
+            dequantised[name] = bnb.functional.dequantize_4bit(module.weight.data, state).reshape(shape)
+        elif isinstance(module, bnb.nn.Linear8bitLt):
+            codes, scales = module.weight.CB, module.weight.SCB
+            dequantised[name] = bnb.functional.int8_vectorwise_dequant(codes, scales)
+    record(folder, small_model(seed), dequantised)
+
+
+def bnb_nf4(folder):
+    bits_and_bytes(folder, 1, torch.bfloat16, load_in_4bit=True, bnb_4bit_quant_type="nf4",
+                   bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=torch.bfloat16)
+
+
+def bnb_fp4(folder):
+    bits_and_bytes(folder, 2, torch.float32, load_in_4bit=True, bnb_4bit_quant_type="fp4")
+
+
+def bnb_int8(folder):
+    bits_and_bytes(folder, 3, torch.float32, load_in_8bit=True)
+
+
+def compressed_nvfp4(folder):
+    """As compressed-tensors chooses scales and packs."""
+    from compressed_tensors.compressors import NVFP4PackedCompressor
+    from compressed_tensors.compressors.nvfp4.helpers import unpack_fp4_from_uint8
+    from compressed_tensors.quantization import QuantizationScheme, preset_name_to_scheme
+    from compressed_tensors.quantization.lifecycle.forward import dequantize
+    from compressed_tensors.quantization.utils import calculate_qparams, generate_gparam
+    model = small_model(4)
+    args = preset_name_to_scheme("NVFP4A16", ["Linear"]).weights
+    scheme = QuantizationScheme(targets=["Linear"], weights=args)
+    parts, dequantised = {}, {}
+    for name, weight in matrices(model).items():
+        factor = generate_gparam(weight.min(), weight.max())
+        groups = weight.unflatten(1, (-1, 16))
+        scale, _ = calculate_qparams(groups.amin(-1), groups.amax(-1), args, global_scale=factor)
+        packed = NVFP4PackedCompressor.compress(
+            {"weight": weight, "weight_scale": scale, "weight_global_scale": factor}, scheme)
+        codes = unpack_fp4_from_uint8(packed["weight_packed"], *weight.shape, dtype=torch.float32)
+        dequantised[name] = dequantize(codes, packed["weight_scale"].float(), args=args, global_scale=factor,
+                                       dtype=torch.float32)
+        parts[name] = packed
+    weights = json.loads(args.model_dump_json(exclude_none=True))
+    write_folder(folder, model, parts,
+                 {"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized",
+                  "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}}, "ignore": ["lm_head"]})
+    record(folder, model, dequantised)
+
+
+def modelopt_nvfp4(folder):
+    """As ModelOpt quantises them."""
+    from modelopt.torch.quantization.qtensor import NVFP4QTensor
+    model = small_model(5)
+    parts, dequantised = {}, {}
+    for name, weight in matrices(model).items():
+        quantised, scale, factor = NVFP4QTensor.quantize(weight, 16)
+        parts[name] = {"weight": quantised._quantized_data, "weight_scale": scale, "weight_scale_2": factor}
+        dequantised[name] = quantised.dequantize(dtype=torch.float32, scale=scale, double_scale=factor,
+                                                 block_sizes={-1: 16})
+    write_folder(folder, model, parts,
+                 {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16, "ignore": ["lm_head"]})
+    record(folder, model, dequantised)
+
+
+def fp8_stacks(folder):
+    """The stacks of experts of qwen3_vl_moe, inputs first, as transformers brings them into fp8; a block holds outputs
+    of gate and up."""
+    from transformers import Qwen3VLMoeForConditionalGeneration
+    from transformers.integrations.finegrained_fp8 import Fp8Dequantize, Fp8Quantize
+    config = {"quant_method": "fp8", "weight_block_size": [8, 16]}
+    quantiser = SimpleNamespace(quantization_config=SimpleNamespace(weight_block_size=[8, 16], scale_fmt=None))
+    source = pathlib.Path(__file__).parent / "qwen3_vl_moe"
+    described = json.loads((source / "config.json").read_text())
+    with tempfile.TemporaryDirectory() as plain:
+        plain = pathlib.Path(plain)
+        subprocess.run(["zstd", "-q", "-d", source / "model.safetensors.zst", "-o", plain / "model.safetensors"],
+                       check=True)
+        quantised, dequantised = {}, {}
+        for name, tensor in load_file(plain / "model.safetensors").items():
+            parts = {name: tensor}
+            if ".mlp.experts." in name:
+                parts = Fp8Quantize(quantiser).convert({name: tensor})
+                tensor = Fp8Dequantize(quantiser)._dequantize_one(*parts.values(), torch.float32)
+            quantised.update(parts)
+            dequantised[name] = tensor.float()
+        save_file(dequantised, plain / "model.safetensors", {"format": "pt"})
+        (plain / "config.json").write_text(json.dumps(described))
+        model = Qwen3VLMoeForConditionalGeneration.from_pretrained(plain, dtype=torch.float32).eval()
+    save_file(quantised, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(described | {"quantization_config": config}, indent=1))
+    with torch.no_grad():
+        ids = token_ids()
+        logits = model(ids[None]).logits[0]
+    save_file({"ids.1": ids.int(), "logits.1": logits.contiguous()}, folder / "golden.safetensors")
+
+
+RECORDINGS = {make.__name__: make
+              for make in (bnb_nf4, bnb_fp4, bnb_int8, compressed_nvfp4, modelopt_nvfp4, fp8_stacks)}
+
+
+def main():
+    for name in sys.argv[2:] or RECORDINGS:
+        folder = pathlib.Path(sys.argv[1]) / "quants/folders" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        RECORDINGS[name](folder)
+
+
+if __name__ == "__main__":
+    main()

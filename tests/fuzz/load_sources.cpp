@@ -1,0 +1,81 @@
+#include "load_sources.h"
+
+#include <cstdlib>
+#include <map>
+
+#include "maker_data.h"
+#include "models.h"
+#include "random_heads.h"
+
+namespace talon::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Each is unpacked once.
+const MakerRecording& maker(const std::string& family) {
+  static std::map<std::string, MakerRecording> unpacked;
+  const auto known = unpacked.find(family);
+  return known != unpacked.end() ? known->second
+                                 : unpacked.emplace(family, unpack_maker(family)).first->second;
+}
+
+fs::path golden_folder(const std::string& name) { return TALON_TEST_DATA "/golden/" + name; }
+fs::path itself(const std::string& path) { return path; }
+fs::path maker_folder(const std::string& family) { return maker(family).folder; }
+fs::path maker_gguf(const std::string& family) { return maker(family).gguf; }
+fs::path maker_mtp_gguf(const std::string& family) { return maker(family).mtp_gguf; }
+fs::path quantized_folder(const std::string& name) {
+  static std::map<std::string, fs::path> unpacked;
+  fs::path& folder = unpacked[name];
+  if (folder.empty()) folder = unpack_quantized(name).folder;
+  return folder;
+}
+
+constexpr const char* kFamilies[] = {"qwen3_moe",    // experts
+                                     "gpt_oss",      // experts with biases, sinks, windows
+                                     "deepseek_v3",  // latents, groups of experts
+                                     "qwen3_next",   // states, experts
+                                     "qwen3_5",      // states
+                                     "gemma4_e",  // layers that share a cache, per-layer embeddings
+                                     "mimo"};  // values smaller than keys, key-value heads by layer
+
+constexpr const char* kQuantized[] = {
+    "gptq", "awq", "compressed_int4", "compressed_int4_asym", "compressed_fp8", "fp8_blocks"};
+
+}  // namespace
+
+/// GoogleTest's folder, into which models are unpacked, is this one.
+LoadSources::LoadSources() {
+  ::setenv("TEST_TMPDIR", folder_.path().c_str(), 1);
+  all_ = {{"stories260k/target", golden_folder},
+          {"stories260k/eagle1_head", golden_folder, "eagle"},
+          {"stories260k/eagle1_head", golden_folder, "eagle2"},
+          {"stories260k/eagle3_head", golden_folder, "eagle3"},
+          {"stories260k/eagle3_head_fullvocab", golden_folder, "eagle3"},
+          {"blocks/dflash/head", golden_folder, "dflash"},
+          {"blocks/dspark/head", golden_folder, "dspark"},
+          {"blocks/peagle/head", golden_folder, "peagle"},
+          {"deepseek_v3", maker_folder, "mtp", "deepseek_v3"},
+          {"qwen3_5", maker_folder, "mtp", "qwen3_5"},
+          {"mimo", maker_mtp_gguf, "mtp", "mimo"}};
+  for (const char* family : kFamilies) {
+    all_.push_back({family, maker_folder});
+    all_.push_back({family, maker_gguf});
+  }
+  for (const char* name : kQuantized) all_.push_back({name, quantized_folder});
+  const ModelConfig& stories = target_of(all_.front()).model.config;
+  for (const fs::path& head : test::write_random_heads(folder_.path() / "heads", stories)) {
+    if (head.filename() == "medusa") all_.push_back({head.string(), itself, "medusa"});
+  }
+}
+
+test::TestModel& LoadSources::target_of(const LoadSource& source) {
+  std::unique_ptr<test::TestModel>& model = targets_[source.target];
+  if (model) return *model;
+  const fs::path path = source.target.empty() ? test::kStories260k : maker_folder(source.target);
+  model = std::make_unique<test::TestModel>(path, test::cpu_backend(1));
+  return *model;
+}
+
+}  // namespace talon::fuzz

@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "draft/registry.h"
+#include "eagle_head_files.h"
+#include "eagle_run.h"
+
+namespace talon::blocks_window_test {
+namespace {
+
+const std::vector<TokenId> kPrompt = {1, 403, 407, 261, 378, 432, 383, 286, 261, 376};
+
+HeadFiles head_of(const std::string& kind) {
+  return HeadFiles::read("../blocks/" + kind + "/head");
+}
+
+std::vector<EagleRound> rounds_of(const std::string& drafter, const HeadFiles& files) {
+  const test::TemporaryFolder folder;
+  files.write(folder);
+  const auto made = eagle_target().make_drafter(drafter, folder.path().string());
+  return run_eagle(eagle_target(), *made, kPrompt, 12);
+}
+
+/// Of all rounds.
+using Trees = std::vector<std::pair<std::vector<TokenId>, std::vector<float>>>;
+
+Trees trees_of(const std::string& drafter, const HeadFiles& files) {
+  Trees trees;
+  for (const EagleRound& round : rounds_of(drafter, files)) {
+    trees.emplace_back(round.tree.tokens(), round.tree.log_ps());
+  }
+  return trees;
+}
+
+HeadFiles trained_with(HeadFiles files, const Json& tokens) {
+  files.config["talon"] = {{"settings", {{"max_tokens", tokens}}}};
+  return files;
+}
+
+class BlockWindow : public testing::TestWithParam<const char*> {
+ protected:
+  static Trees trees(const std::string& options, const HeadFiles& files) {
+    return trees_of(fmt::format("{}:weights=f32,nodes=12{}", GetParam(), options), files);
+  }
+  const HeadFiles files_ = head_of(GetParam());
+};
+
+TEST_P(BlockWindow, ThatHoldsTheTextChangesNothingAndAShorterOneDoes) {
+  const Trees all = trees("", files_);
+  EXPECT_EQ(trees(",window=200", files_), all);
+  EXPECT_NE(trees(",window=3", files_), all);
+}
+
+TEST_P(BlockWindow, IsAsLongAsTheTextsThatTalonTrainedTheHeadWith) {
+  const Trees all = trees("", files_), three = trees(",window=3", files_);
+  EXPECT_EQ(trees("", trained_with(files_, 3)), three);
+  EXPECT_EQ(trees(",window=0", trained_with(files_, 3)), all);
+  EXPECT_EQ(trees("", trained_with(files_, "3")), all) << "no length of texts";
+}
+
+/// With as many sinks as the text is longer than the window, nothing is left out.
+TEST_P(BlockWindow, HasTheFirstTokensOfTheTextBesideIt) {
+  const Trees all = trees("", files_);
+  EXPECT_EQ(trees(",window=0,sinks=4", files_), all);
+  EXPECT_EQ(trees(",window=40,sinks=200", files_), all);
+  const Trees four = trees(",window=4,sinks=2", files_);
+  EXPECT_NE(four, all);
+  EXPECT_NE(four, trees(",window=4", files_));
+  EXPECT_NE(four, trees(",window=6", files_));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BlockWindow, testing::Values("dflash", "dspark", "peagle"),
+                         [](const auto& tested) { return std::string(tested.param); });
+
+/// A layer that slides by itself lists what it sees, one that is given a window leaves out what it
+/// does not: the same keys.
+TEST(BlockWindows, AreThoseOfLayersThatSlideByThemselves) {
+  const HeadFiles full = head_of("dflash");
+  for (const int window : {1, 3, 7, 200}) {
+    HeadFiles sliding = full;
+    sliding.config["layer_types"] = {"sliding_attention", "sliding_attention"};
+    sliding.config["sliding_window"] = window;
+    const auto expected = rounds_of("dflash:weights=f32,topk=1", sliding);
+    const auto found = rounds_of(fmt::format("dflash:weights=f32,topk=1,window={}", window), full);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_EQ(found[i].tree.tokens(), expected[i].tree.tokens()) << window;
+      for (NodeId node = 1; node < found[i].tree.size(); ++node) {
+        EXPECT_NEAR(found[i].tree[node].log_p, expected[i].tree[node].log_p, 1e-4) << window;
+      }
+    }
+  }
+}
+
+/// Of a head with layers of both kinds the window cuts those that see all, and no others.
+TEST(BlockWindows, LeaveLayersAloneThatSlideByThemselves) {
+  HeadFiles mixed = head_of("dflash");
+  mixed.config["layer_types"] = {"sliding_attention", "full_attention"};
+  mixed.config["sliding_window"] = 6;
+  const std::string drafter = "dflash:weights=f32,nodes=12";
+  const Trees own = trees_of(drafter, mixed);
+  EXPECT_EQ(trees_of(drafter + ",window=200", mixed), own);
+  EXPECT_NE(trees_of(drafter + ",window=3", mixed), own);
+  mixed.config["layer_types"][1] = "sliding_attention";
+  EXPECT_EQ(trees_of(drafter + ",window=3", mixed), trees_of(drafter, mixed));
+}
+
+}  // namespace
+}  // namespace talon::blocks_window_test
