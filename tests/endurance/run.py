@@ -33,7 +33,7 @@ STOPPED_S = 6  # more than an ending server gives answers in all
 SETTLED_S = 600  # from when on memory must stay; shorter runs take a third of their time
 MOST_GROWTH = 1.02
 LEAST_ACCEPTANCE = 0.95  # of the last third, of the first third's
-CACHE_POSITIONS = 1600  # which a large request nearly fills
+CACHE_POSITIONS = 1600  # which a large request more than fills
 HEADS = ["eagle3", "eagle2", "medusa"]
 
 
@@ -85,11 +85,11 @@ def ask(address: tuple[str, int], path: str) -> str:
         return reply.read().decode()
 
 
-def bound_cache(program: Program, context: int) -> None:
-    """Room for as many positions of any model: one whole context is what `talon run` makes its cache for."""
-    done = subprocess.run([program.talon, "run", "-m", program.model, "-p", "One day", "-n", "1", "-d", "none", "--json"], check=True,
-                          capture_output=True, text=True)
-    position = json.loads(done.stdout)["cache_bytes"] / context
+def bound_cache(program: Program) -> None:
+    """Room for as many positions of any model."""
+    done = subprocess.run([program.talon, "inspect", program.model, "--json"], check=True, capture_output=True, text=True)
+    cache = json.loads(done.stdout)["cache"]
+    position = cache["cache_bytes"] / cache["cache_positions"]
     program.options += ["--cache-mb", str(max(1, round(CACHE_POSITIONS * position / 2**20)))]
 
 
@@ -197,7 +197,7 @@ class Run:
         self.folder.mkdir(parents=True, exist_ok=True)
         program = program_of(talon, model, self.folder)
         props = self.look_at(program)
-        bound_cache(program, props["default_generation_settings"]["n_ctx"])
+        bound_cache(program)
 
         def texts(*forms: str) -> dict[Question, str]:
             return traffic.expected_texts(talon, str(program.model), traffic.questions(*forms), self.folder)

@@ -160,7 +160,7 @@ def leave_early(site: Site, draw: random.Random, question: Question) -> None:
 
 
 def fill_the_cache(site: Site, draw: random.Random, question: Question) -> None:
-    body = question.fields(prompt=question.prompt + " and" * draw.randrange(20, 120), max_tokens=300, n=4, ignore_eos=True)
+    body = question.fields(prompt=question.prompt + " and" * draw.randrange(20, 120), max_tokens=300, n=6, ignore_eos=True)
     response = site.post(json.dumps(body).encode())
     response.read()
     if response.status not in (200, 429):
