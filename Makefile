@@ -102,7 +102,7 @@ trainer: ## build/talon-train beside build/talon, for `talon train head` (instal
 	@$(CONFIGURE) -DTALON_TRAIN=ON
 	@$(NINJA) talon talon-train
 
-asan: setup ## the quick set of all test programs but the trainer's under AddressSanitizer and UndefinedBehaviorSanitizer (an hour)
+asan: setup ## the quick set of all test programs but the trainer's under AddressSanitizer and UndefinedBehaviorSanitizer (long)
 	@scripts/sanitize.sh address,undefined build-asan $(JOBS) all
 
 tsan: setup ## core, engine, C interface and server tests under ThreadSanitizer
@@ -128,7 +128,7 @@ golden: setup ## every golden prompt on every backend, TinyLlama included (long)
 	@for model in smollm2 tinyllama stories15m; do $(BUILD)/talon pull $$model --models downloads || exit 1; done
 	@$(BUILD)/tests/golden/golden_full_test
 
-exactness: setup ## the full product of the exactness test on SmolLM2 (an hour; goes on where it was stopped)
+exactness: setup ## the full product of the exactness test on SmolLM2 (two hours; goes on where it was stopped)
 	@$(CONFIGURE) -DTALON_TESTS=ON && $(NINJA) talon exactness_full
 	@$(BUILD)/talon pull smollm2 --models downloads && $(BUILD)/tests/conformance/exactness_full $(BUILD)/exactness.txt
 

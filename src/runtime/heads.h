@@ -30,7 +30,7 @@ HeadFinder heads_in(std::vector<std::filesystem::path> places, std::string finge
 /// `mtp` is the model itself if it holds one that can be used.
 HeadFinder heads_of(const Checkpoint& model, const ModelConfig& config,
                     std::vector<std::filesystem::path> places, HeadNotes passed_over = {});
-/// Likewise of a model that is loaded, also among pulled models.
+/// Those of a model that is loaded, also among pulled models; `mtp` may be the model itself, too.
 HeadFinder heads_of(const LoadedModel& loaded, std::vector<std::filesystem::path> places,
                     HeadNotes passed_over = {});
 

@@ -1,4 +1,4 @@
-// The product of exactness on a real model: 20 prompts in every setting. An hour or so on two
+// The product of exactness on a real model: 20 prompts in every setting. Two hours or so on two
 // cores, and not part of the default tests. Parts that passed are noted in FILE and not run again,
 // until this program, the model or a head has other contents.
 //   exactness_full FILE [MODEL [PROMPTS [MAX_NEW]]]

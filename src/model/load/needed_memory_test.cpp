@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <deque>
 
 #include "backend/cpu/cpu.h"
 #include "backend/reference/reference.h"
 #include "backend/weight_layout.h"
 #include "core/error.h"
 #include "model/load/made_types.h"
+#include "model/load/test_folder.h"
 #include "model/model.h"
 
 namespace talon::needed_memory_test {
@@ -74,27 +74,13 @@ TEST(NeededMemory, ThatIsNotThereIsAnErrorBeforeAnythingIsLoaded) {
   }
 }
 
-class MadeTypes : public testing::Test {
+class MadeTypes : public FolderOfParts {
  protected:
-  template <typename T>
-  void add(const std::string& name, StorageType type, std::vector<std::int64_t> shape,
-           const std::vector<T>& values) {
-    auto& bytes = bytes_.emplace_back(values.size() * sizeof(T));
-    std::memcpy(bytes.data(), values.data(), bytes.size());
-    folder_.tensors.push_back({name, type, std::move(shape), bytes});
-  }
   std::optional<MadeOutline> outline(const std::string& name) const {
     return outline_of_made(folder_.require(name), folder_, quantization_);
   }
 
   Quantization quantization_;
-  Checkpoint folder_{.format = CheckpointFormat::hugging_face,
-                     .path = "folder",
-                     .metadata = Json::object(),
-                     .tensors = {},
-                     .files = {},
-                     .owned = {}};
-  std::deque<std::vector<std::byte>> bytes_;
 };
 
 TEST_F(MadeTypes, GroupsThatCutBlocksOf32BecomeFloats) {
