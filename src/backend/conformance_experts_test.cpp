@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "backend/conformance.h"
 
@@ -145,6 +146,28 @@ TEST_P(ExpertConformance, TheChoiceIsATotalOrderAndListedByNumber) {
   args.bias = device.put(bias, 1, 8);
   device->route(args);
   EXPECT_EQ(device.get(args.ids)[2], 3);
+}
+
+TEST_P(ExpertConformance, AFirstUseIsThatOfTheFirstRowThatGoesToAnExpert) {
+  Device device = plain();
+  const Indices ids = device.put({1, 4, 7, 0, 4, 9, 0, 1, 7, 2, 4, 8});
+  const Indices counts = device.put({10, 20, 30, 40, 50});
+  device->count_first_uses(ids, 10, counts.range(0, 4));
+  EXPECT_EQ(device.get(counts), (std::vector<std::int32_t>{13, 22, 30, 42, 50}));
+  device->count_first_uses(ids.range(3, 9), 10, counts.range(2, 3));  // of a call of its own
+  EXPECT_EQ(device.get(counts), (std::vector<std::int32_t>{13, 22, 33, 44, 52}));
+
+  check(4 * Tolerance::kFloat32, "count_first_uses", [](Device& checked) {
+    Layer layer(checked, StorageType::f32);
+    const RouteArgs choice = layer.route(checked.random(40, kHidden, 7), 3);
+    checked->route(choice);
+    const Indices each = checked.indices(40);
+    for (int layers = 0; layers < 2; ++layers)
+      checked->count_first_uses(choice.ids, kExperts, each);
+    const std::vector<std::int32_t> found = checked.get(each);
+    EXPECT_EQ(found.front(), 2 * 3);
+    EXPECT_LE(std::accumulate(found.begin(), found.end(), 0), 2 * kExperts);
+  });
 }
 
 TEST_P(ExpertConformance, SeveralLinearsAtOnceGiveTheBytesOfEach) {

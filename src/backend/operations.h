@@ -26,6 +26,9 @@ class Operations {
   virtual void route(const RouteArgs& args) = 0;
   /// Reads the weights of the experts that any row goes to, each once for all of its rows.
   virtual void experts(const ExpertArgs& args) = 0;
+  /// counts[i] += how many experts of row i no earlier row of the call goes to: what experts()
+  /// reads for it. ids: as of route(), below `experts`. counts: one for each row.
+  virtual void count_first_uses(const Indices& ids, int experts, const Indices& counts) = 0;
   virtual void rms_norm(const View& x, const View& weight, float epsilon, const View& out) = 0;
   /// bias: [1, cols] or empty.
   virtual void layer_norm(const View& x, const View& weight, const View& bias, float epsilon,

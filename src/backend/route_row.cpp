@@ -101,6 +101,19 @@ void route_row(const RouteArgs& args, int row) {
   }
 }
 
+void add_first_uses(const Indices& ids, int experts, const Indices& counts) {
+  expects(counts.count > 0 && ids.count % counts.count == 0,
+          "count_first_uses(): as many ids for every row");
+  const int k = ids.count / counts.count;
+  std::vector<bool> is_used(static_cast<std::size_t>(experts));
+  for (int i = 0; i < ids.count; ++i) {
+    const std::int32_t id = ids.data[i];
+    expects(id >= 0 && id < experts, "count_first_uses(): an expert");
+    counts.data[i / k] += is_used[static_cast<std::size_t>(id)] ? 0 : 1;
+    is_used[static_cast<std::size_t>(id)] = true;
+  }
+}
+
 void check_experts(const ExpertArgs& args) {
   const int k = args.weights.cols;
   expects(!args.experts.empty() && args.weights.rows == args.input.rows &&

@@ -391,20 +391,8 @@ void Engine::State::show(double step_ms, std::span<const Scheduled> scheduled) {
   const auto sequences = static_cast<int>(std::count_if(
       scheduled.begin(), scheduled.end(), [](const Scheduled& entry) { return entry.decodes; }));
   for (const Scheduled& entry : scheduled) {
-    const Sequence& sequence = *entry.sequence;
-    if (!entry.decodes || sequence.finish == FinishReason::failed) continue;
-    RoundReport report;
-    report.sequence = sequence.id;
-    report.round = sequence.statistics.rounds;
-    report.position = sequence.length() - static_cast<int>(sequence.new_tokens().size()) - 1;
-    report.tree = &entry.tree;
-    report.accepted = entry.verdict.path;
-    report.emitted = sequence.new_tokens();
-    report.distortion = entry.verdict.distortion;
-    report.sequences = sequences;
-    report.draft_ms = entry.draft_ms;
-    report.check_ms = entry.check_ms;
-    report.other_ms = std::max(0.0, step_ms - entry.draft_ms - entry.check_ms);
+    if (!entry.decodes || entry.sequence->finish == FinishReason::failed) continue;
+    const RoundReport report = report_of(entry, sequences, step_ms);
     faults.contain(FaultOrigin::observer, [&] { options.observer(report); });
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "core/error.h"
@@ -19,6 +20,8 @@ constexpr int kFarContext = 2048;
 constexpr std::size_t kFarBytes = std::size_t{64} << 20;  // of keys and values, at most
 constexpr int kLeastFarContext = 512;
 constexpr int kMostRows = 32;
+// Of checks of a mixture that are timed on other chains, too: few, since many wait for arithmetic.
+constexpr int kPricedRows[] = {2, 4};
 constexpr int kLeastSweeps = 2;
 constexpr int kMostSweeps = 5;
 constexpr int kWarmForwards = 6;    // of one row before each sweep over row counts: long forwards
@@ -33,11 +36,6 @@ constexpr int kCatchUps = 3;              // first passes over many rows, that a
 constexpr int kCatchUpContext = 256;      // has room for all that the drafter is shown
 
 int cache_pages(int context) { return (context + kMostRows) / kPageRows + 2; }
-
-bool has_experts(const ModelConfig& config) {
-  return std::ranges::any_of(config.plans,
-                             [](const LayerPlan& plan) { return plan.experts.count > 0; });
-}
 
 /// Grows trees of a given size and says whether it was asked.
 class ProbePolicy : public PolicyState {
@@ -88,19 +86,28 @@ class CostMeasurement {
   }
 
  private:
-  /// A chain of `rows` tokens after the committed ones, arbitrary ones unless there is a text. Its
-  /// rows stay in flight.
-  ForwardResult forward(int rows) {
+  /// Tokens of a chain: of the text if there is one, else arbitrary; arbitrary; all alike.
+  enum class Chain { text, arbitrary, alike };
+  TokenId token(Chain chain, int place) const {
+    if (chain == Chain::text && !text_.empty())
+      return text_[static_cast<std::size_t>(place) % text_.size()];
+    return ((chain == Chain::alike ? 0 : place) * 7919 + 13) % model_.config.vocabulary;
+  }
+
+  /// A chain of `rows` tokens after the committed ones. Its rows stay in flight.
+  ForwardResult forward(int rows, Chain chain = Chain::text) {
     tokens_.clear();
-    for (int i = 0; i < rows; ++i) {
-      tokens_.push_back(text_.empty() ? (i * 7919 + 13) % model_.config.vocabulary
-                                      : text_[static_cast<std::size_t>(i) % text_.size()]);
-    }
+    for (int i = 0; i < rows; ++i) tokens_.push_back(token(chain, i));
     const bool has_room = sequence_.reserve(rows);
     expects(has_room, "room in a cache of its own");
-    const SequenceRows chain{.sequence = &sequence_, .tokens = tokens_, .parents = {}};
-    const ForwardResult result = target_.forward({&chain, 1});
+    const SequenceRows batch{.sequence = &sequence_, .tokens = tokens_, .parents = {}};
+    const ForwardResult result = target_.forward({&batch, 1});
+    first_uses_.resize(static_cast<std::size_t>(result.first_uses.count));
+    Fence counted;
+    if (!first_uses_.empty())
+      counted = model_.backend->download_async(result.first_uses, first_uses_);
     model_.backend->synchronize();
+    counted.wait();
     return result;
   }
 
@@ -163,25 +170,50 @@ class CostMeasurement {
     const double first_ms = first.ms();
     const bool is_slow = 20 * first_ms > budget_ms_;
     warm_forwards_ = std::min(kWarmForwards, static_cast<int>(kWarmShare * budget_ms_ / first_ms));
-    const std::vector<int> near_rows =
-        is_slow ? std::vector<int>{1, 8} : std::vector<int>{1, 2, 4, 8, 16, 32};
-    if (has_experts(model_.config)) write_text(near_rows.back());
-    measure_checks_at(std::min(kNearContext, model_.config.context - kMostRows), near_rows, 0.6);
-    if (far_context_ > kNearContext) {
-      measure_checks_at(far_context_, {1, near_rows[near_rows.size() / 2]}, 0.25);
+    const bool has_experts = model_.config.has_experts();
+    const std::vector<int> near_rows = !is_slow      ? std::vector<int>{1, 2, 4, 8, 16, 32}
+                                       : has_experts ? std::vector<int>{1, 4, 8}
+                                                     : std::vector<int>{1, 8};
+    if (has_experts) write_text(near_rows.back());
+    std::vector<TimedCheck> near;
+    for (const int rows : near_rows) {
+      near.push_back({rows});
+      if (!has_experts || std::ranges::count(kPricedRows, rows) == 0) continue;
+      for (const Chain chain : {Chain::arbitrary, Chain::alike}) near.push_back({rows, chain});
     }
+    const int context = std::min(kNearContext, model_.config.context - kMostRows);
+    const std::vector<CostProfile::Check> checks = measure_checks_at(context, near, 0.6);
+    std::vector<CostProfile::Check> others;
+    for (std::size_t i = 0; i < near.size(); ++i)
+      (near[i].chain == Chain::text ? profile_.checks : others).push_back(checks[i]);
+    price_experts(profile_, others);
+    if (far_context_ <= kNearContext) return;
+    const TimedCheck far[] = {{1}, {near_rows[near_rows.size() / 2]}};
+    for (const auto& check : measure_checks_at(far_context_, far, 0.25))
+      profile_.checks.push_back(check);
   }
 
-  void measure_checks_at(int context, const std::vector<int>& rows, double share) {
+  struct TimedCheck {
+    int rows;
+    Chain chain = Chain::text;
+  };
+  std::vector<CostProfile::Check> measure_checks_at(int context, std::span<const TimedCheck> timed,
+                                                    double share) {
     move_to(std::max(context, 1));
+    std::vector<CostProfile::Check> checks(timed.size());
     std::vector<std::function<void()>> runs;
-    for (const int count : rows) runs.push_back([this, count] { forward(count); });
+    for (std::size_t i = 0; i < timed.size(); ++i) {
+      checks[i] = {timed[i].rows, sequence_.length()};
+      runs.push_back([this, &check = checks[i], chain = timed[i].chain] {
+        forward(check.rows, chain);
+        check.experts = std::accumulate(first_uses_.begin(), first_uses_.end(), 0.0);
+      });
+    }
     const auto ms = least_ms(runs, share * budget_ms_, [this] {
       for (int i = 0; i < warm_forwards_; ++i) forward(1);
     });
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      profile_.checks.push_back({rows[i], sequence_.length(), ms[i]});
-    }
+    for (std::size_t i = 0; i < checks.size(); ++i) checks[i].ms = ms[i];
+    return checks;
   }
 
   /// Two drafts of different depth at two widths: their differences are what passes cost.
@@ -271,7 +303,8 @@ class CostMeasurement {
   std::unique_ptr<DraftState> state_;
   int shown_ = kPromptRows;  // tokens to the drafter
   std::vector<TokenId> tokens_;
-  std::vector<TokenId> text_;  // empty: rows are arbitrary
+  std::vector<TokenId> text_;             // empty: rows are arbitrary
+  std::vector<std::int32_t> first_uses_;  // of the last forward: ForwardResult::first_uses
   CostProfile profile_;
 };
 

@@ -22,9 +22,11 @@ int far_context(const ModelConfig& config, KvType type);
 ContextRead context_read(const ModelConfig& config);
 
 /// Times checks of a few row counts at two contexts, and passes of the drafter's head, on a cache
-/// of its own. Of repeated measurements the least counts: noise only adds. budget_ms: about how
-/// long it takes; a large model gets fewer measurements, and at least two of each. `drafter` is
-/// none's or any other's; its sequences are not touched. Throws what backend and drafter throw.
+/// of its own. Of a mixture, checks of the same rows that read more experts and fewer, too, which
+/// tells what an expert costs. Of repeated measurements the least counts: noise only adds.
+/// budget_ms: about how long it takes; a large model gets fewer measurements, and at least two of
+/// each. `drafter` is none's or any other's; its sequences are not touched. Throws what backend and
+/// drafter throw.
 CostProfile measure_costs(const Model& model, KvType cache_type, Drafter& drafter,
                           double budget_ms = 300);
 

@@ -194,31 +194,24 @@ void Round::check(std::vector<Scheduled>& scheduled) {
   std::vector<SequenceRows> batch;
   rows_ = 0;
   for (Scheduled& entry : scheduled) {
-    Sequence& sequence = *entry.sequence;
-    entry.tokens = entry.tree.tokens();
-    entry.parents = entry.tree.parents();
-    SequenceRows rows{
-        .sequence = &*sequence.cache, .tokens = entry.tokens, .parents = entry.parents};
-    if (!entry.decodes) {
-      rows.tokens = std::span(sequence.tokens)
-                        .subspan(static_cast<std::size_t>(sequence.cache->length()),
-                                 static_cast<std::size_t>(entry.grant.rows));
-      rows.parents = {};
-      rows.vectors = sequence.vectors_of(sequence.cache->length(), entry.grant.rows);
-      rows.kept = true;
-      rows.logits = entry.draws ? SequenceRows::Logits::last : SequenceRows::Logits::none;
-    }
-    if (model_.config.rope.grid_columns > 0) rows.picture_prompt = sequence.prompt_length();
-    rows.guidance = sequence.request.guidance;
-    rows.guided_until = sequence.request.guided_until();
-    const auto count = static_cast<int>(rows.tokens.size());
-    const bool has_room = sequence.cache->reserve(count);
+    batch.push_back(rows_of(entry, model_.config));
+    const auto count = static_cast<int>(batch.back().tokens.size());
+    const bool has_room = entry.sequence->cache->reserve(count);
     expects(has_room, "room in the cache for an admitted sequence");
-    rows_ += count * sequence.request.streams();
-    batch.push_back(rows);
+    rows_ += count * entry.sequence->request.streams();
   }
   result_ = target_->forward(batch);
+  first_uses_.resize(static_cast<std::size_t>(result_.first_uses.count));
+  Fence counted;
+  if (!first_uses_.empty())
+    counted = model_.backend->download_async(result_.first_uses, first_uses_);
   model_.backend->synchronize();
+  counted.wait();
+  for (std::size_t i = 0; i < scheduled.size() && !first_uses_.empty(); ++i) {
+    scheduled[i].first_uses = std::span(first_uses_)
+                                  .subspan(static_cast<std::size_t>(result_.first_feature_row[i]),
+                                           batch[i].tokens.size());
+  }
   logits_.begin(result_.logits, [&scheduled] { return race_draws(scheduled); });
   check_ms_ = kept_ms(StepPart::check, watch.ms());
 }
@@ -396,8 +389,9 @@ void Round::learn(std::vector<Scheduled>& scheduled) {
   }
   if (granted_.prompts == 0) {
     const auto context = static_cast<int>(positions / std::max(1, sequences));
-    faults_.contain(FaultOrigin::policy,
-                    [&] { costs_.observe_check(rows_, context, check_ms_, granted_.all); });
+    faults_.contain(FaultOrigin::policy, [&] {
+      costs_.observe_check(rows_, context, check_ms_, granted_.all, first_uses_);
+    });
   }
   for (Scheduled& entry : scheduled) {
     Sequence& sequence = *entry.sequence;

@@ -92,7 +92,8 @@ class Round {
   TapSet::Reader listener_taps_;
   Faults& faults_;
   ForwardResult result_;
-  ForwardRows logits_;  // of result_
+  ForwardRows logits_;                    // of result_
+  std::vector<std::int32_t> first_uses_;  // ForwardResult::first_uses, waited for
   IndexList gathered_rows_;
   Buffer features_;  // of an accepted path whose rows are not neighbours, and of its guide
   double draft_ms_ = 0, check_ms_ = 0;

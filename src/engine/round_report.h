@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 
@@ -11,9 +12,12 @@ namespace talon {
 /// What one round did for one sequence. Borrowed for the call.
 struct RoundReport {
   SequenceId sequence = 0;
-  int round = 0;                     // 1 for the first after the prefill
-  int position = 0;                  // of the root in the text, 0-based
-  const DraftTree* tree = nullptr;   // as it was checked
+  int round = 0;                    // 1 for the first after the prefill
+  int position = 0;                 // of the root in the text, 0-based
+  const DraftTree* tree = nullptr;  // as it was checked
+  /// Of a mixture per node: how many experts its row was the first of the check to go to, over all
+  /// layers. Over all rows of a check they add up to the experts that it read. Else empty.
+  std::span<const std::int32_t> experts = {};
   std::span<const NodeId> accepted;  // node ids, root included; of what became text
   std::span<const TokenId>
       emitted;  // tokens that became text: those of the accepted nodes and the one that follows

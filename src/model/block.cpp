@@ -61,7 +61,7 @@ void BlockRunner::run(const LayerPlan& plan, const LayerWeights& w, const BlockR
                       const View& residual) {
   if (!plan.parallel) {
     attend(plan, w, rows, residual, residual);
-    feed_forward(plan, w, residual);
+    feed_forward(plan, w, residual, rows.first_uses);
     if (rows.input) add_layer_input(plan, w, rows.input, residual);
     if (w.output_scale != 1) backend_.scale(residual, w.output_scale);
     return;
@@ -69,7 +69,7 @@ void BlockRunner::run(const LayerPlan& plan, const LayerWeights& w, const BlockR
   const View first = first_half_.rows(residual.rows);
   const Projection o[] = {{w.o.get(), first, w.o_bias.view()}};
   backend_.linear({.input = attended(plan, w, rows, residual), .outputs = o});
-  feed_forward(plan, w, residual);
+  feed_forward(plan, w, residual, rows.first_uses);
   backend_.add(residual, first, residual);
 }
 
@@ -157,8 +157,9 @@ void BlockRunner::attend_cache(const LayerPlan& plan, const LayerWeights& w, con
                       .chunk = plan.chunk});
 }
 
-void BlockRunner::feed_forward(const LayerPlan& plan, const LayerWeights& w, const View& residual) {
-  if (plan.experts.count > 0) return feed_experts(plan, w, residual);
+void BlockRunner::feed_forward(const LayerPlan& plan, const LayerWeights& w, const View& residual,
+                               const Indices& first_uses) {
+  if (plan.experts.count > 0) return feed_experts(plan, w, residual, first_uses);
   feed_dense(plan, w, residual, residual);
 }
 

@@ -61,9 +61,10 @@ struct BlockRows {
   KvStore* cache = nullptr;
   int layer = 0;  // of the cache
   const PreparedLayout* layout = nullptr;
-  View rope;              // empty: nothing turns
-  View query_scale = {};  // AttentionArgs::query_scale
-  View input = {};        // [rows, per_layer_input]: this layer's embeddings, or empty
+  View rope;                // empty: nothing turns
+  View query_scale = {};    // AttentionArgs::query_scale
+  View input = {};          // [rows, per_layer_input]: this layer's embeddings, or empty
+  Indices first_uses = {};  // of each row, to which experts' layers add theirs; or empty
   // Of a layer with a state: its weights and states, and a place for the inputs of the rows that
   // may be dropped.
   const RecurrentArgs* recurrent = nullptr;
@@ -84,15 +85,17 @@ class BlockRunner {
   /// residual += o(attention(q, k, v of norm(input))). input may be residual.
   void attend(const LayerPlan& plan, const LayerWeights& weights, const BlockRows& rows,
               const View& input, const View& residual);
-  /// residual += down(gate(x)), x = norm(residual).
-  void feed_forward(const LayerPlan& plan, const LayerWeights& weights, const View& residual);
+  /// residual += down(gate(x)), x = norm(residual). first_uses: BlockRows::first_uses.
+  void feed_forward(const LayerPlan& plan, const LayerWeights& weights, const View& residual,
+                    const Indices& first_uses = {});
 
  private:
   void feed_dense(const LayerPlan& plan, const LayerWeights& weights, const View& residual,
                   const View& out);
-  void feed_experts(const LayerPlan& plan, const LayerWeights& weights, const View& residual);
-  void mix_experts(const LayerPlan& plan, const ExpertLayerWeights& weights, const View& x,
-                   const View& scored, const View& out);
+  void feed_experts(const LayerPlan& plan, const LayerWeights& weights, const View& residual,
+                    const Indices& first_uses);
+  Indices mix_experts(const LayerPlan& plan, const ExpertLayerWeights& weights, const View& x,
+                      const View& scored, const View& out);
   void add_shared_expert(const LayerPlan& plan, const ExpertLayerWeights& weights, const View& x,
                          const View& out);
   void add_layer_input(const LayerPlan& plan, const LayerWeights& weights, const View& input,

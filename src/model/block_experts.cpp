@@ -24,8 +24,9 @@ void BlockRunner::allocate_experts(std::span<const LayerPlan> plans, int hidden,
 }
 
 /// What a layer's experts add up to for x, the normed input; `scored` is what the router reads.
-void BlockRunner::mix_experts(const LayerPlan& plan, const ExpertLayerWeights& w, const View& x,
-                              const View& scored, const View& out) {
+/// Returns those that each row goes to.
+Indices BlockRunner::mix_experts(const LayerPlan& plan, const ExpertLayerWeights& w, const View& x,
+                                 const View& scored, const View& out) {
   const ExpertPlan& e = plan.experts;
   const View scores = scores_.rows(x.rows).col_range(0, e.count);
   const Projection router[] = {{w.router.get(), scores, w.router_bias.view()}};
@@ -57,6 +58,7 @@ void BlockRunner::mix_experts(const LayerPlan& plan, const ExpertLayerWeights& w
   args.out = out;
   backend_.experts(args);
   if (e.shared_width > 0) add_shared_expert(plan, w, x, out);
+  return route.ids;
 }
 
 /// out += the expert that every row goes to.
@@ -80,7 +82,8 @@ void BlockRunner::add_shared_expert(const LayerPlan& plan, const ExpertLayerWeig
 }
 
 /// residual += the experts' sum, and that of the dense network where the layer has both.
-void BlockRunner::feed_experts(const LayerPlan& plan, const LayerWeights& w, const View& residual) {
+void BlockRunner::feed_experts(const LayerPlan& plan, const LayerWeights& w, const View& residual,
+                               const Indices& first_uses) {
   const ExpertLayerWeights& e = w.experts;
   const View x = normed_.rows(residual.rows), out = branch_.rows(residual.rows);
   const bool beside = plan.experts.beside_dense;
@@ -90,7 +93,8 @@ void BlockRunner::feed_experts(const LayerPlan& plan, const LayerWeights& w, con
     scored = scored_.rows(residual.rows);
     backend_.rms_norm(residual, e.router_norm.view(), plan.norm_epsilon, scored);
   }
-  mix_experts(plan, e, x, scored, out);
+  const Indices chosen = mix_experts(plan, e, x, scored, out);
+  if (first_uses.count > 0) backend_.count_first_uses(chosen, plan.experts.count, first_uses);
   if (beside) {
     backend_.rms_norm(out, e.expert_post_norm.view(), plan.norm_epsilon, out);
     const View dense = shared_.rows(residual.rows);

@@ -16,7 +16,7 @@ struct Target::State {
   State(const Model& model, KvCache& cache, int max_rows, std::vector<FeatureTap> taps);
 
   void check(std::span<const SequenceRows> batch) const;
-  void run_layers(const View& x);
+  Indices run_layers(const View& x);
   void embed(const Indices& ids, const View& x);
   void embed_for_layers(const Indices& ids, const View& x);
   void final_norm(const View& x, const View& out);
@@ -48,6 +48,8 @@ struct Target::State {
   std::vector<std::int32_t> wanted;                           // rows with logits
   std::vector<std::int32_t> flight;  // rows whose inputs are kept for layers with a state
   IndexList token_list, wanted_list, flight_list;
+  IndexList first_uses;               // of a model with experts
+  std::vector<std::int32_t> no_uses;  // [max_rows] zeros, of such a model
   AttentionLayout layout, near_layout;
   std::unique_ptr<PreparedLayout> prepared, near_prepared;  // of the forward in flight
   std::uint64_t replay_owner = new_replay_owner();
@@ -115,7 +117,9 @@ Target::State::State(const Model& of, KvCache& kv, int most_rows,
       query_scale(query_scales(backend, of.config.query_scaling, positions)),
       token_list(backend, max_rows),
       wanted_list(backend),
-      flight_list(backend, cache.states().shape().layers > 0 ? max_rows : 0) {
+      flight_list(backend, cache.states().shape().layers > 0 ? max_rows : 0),
+      first_uses(backend, model.config.has_experts() ? max_rows : 0),
+      no_uses(model.config.has_experts() ? static_cast<std::size_t>(max_rows) : 0) {
   expects(max_rows >= 1);
   const ModelConfig& c = model.config;
   for (const FeatureTap& wanted_tap : taps) {
@@ -185,7 +189,7 @@ ForwardResult Target::forward(std::span<const SequenceRows> asked) {
     lay_out_states(batch, s.layout, s.flight);
     s.cache.states().reserve_flight(static_cast<int>(s.flight.size()));
   }
-  s.run_layers(s.residual.rows(rows));
+  result.first_uses = s.run_layers(s.residual.rows(rows));
   for (const SequenceRows& part : batch) part.sequence->settle_states();
   result.logits = s.compute_logits(batch, rows, result.first_logits_row);
   s.guide(asked, result);
@@ -264,8 +268,9 @@ void Target::State::check(std::span<const SequenceRows> batch) const {
   expects(rows >= 1 && rows <= static_cast<std::size_t>(max_rows), "at most max_rows rows");
 }
 
-/// x = the residual stream of all rows, from their embeddings to the last layer.
-void Target::State::run_layers(const View& x) {
+/// x = the residual stream of all rows, from their embeddings to the last layer. Returns
+/// ForwardResult::first_uses.
+Indices Target::State::run_layers(const View& x) {
   prepared = backend.prepare(layout);
   if (cache.has_near()) near_prepared = backend.prepare(near_layout);
   expects(prepared->positions <= model.config.context, "positions of the context");
@@ -273,6 +278,9 @@ void Target::State::run_layers(const View& x) {
   const View local_angles = local_rope ? local_rope->reach(prepared->positions) : View{};
   const Indices ids = token_list.put(tokens);
   const Indices in_flight = flight.empty() ? Indices{} : flight_list.put(flight);
+  const Indices uses =
+      no_uses.empty() ? Indices{}
+                      : first_uses.put(std::span(no_uses).first(static_cast<std::size_t>(x.rows)));
   const auto body = [&] {
     embed(ids, x);
     for (const auto& [row, vectors] : given)
@@ -292,6 +300,7 @@ void Target::State::run_layers(const View& x) {
       if (plan.rope == LayerPlan::Rope::global) rows.rope = angles;
       if (plan.rope == LayerPlan::Rope::local) rows.rope = local_angles;
       if (plan.scales_queries) rows.query_scale = query_scale.view();
+      rows.first_uses = uses;
       if (plan.per_layer_input > 0) {
         rows.input =
             layer_inputs.rows(x.rows).col_range(layer * plan.per_layer_input, plan.per_layer_input);
@@ -310,6 +319,7 @@ void Target::State::run_layers(const View& x) {
   } else {
     body();
   }
+  return uses;
 }
 
 void Target::State::embed(const Indices& ids, const View& x) {

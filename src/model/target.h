@@ -43,6 +43,9 @@ struct ForwardResult {
   // forward
   View features;
   std::vector<int> first_feature_row;  // per SequenceRows
+  // [all rows], those of guides last: how many experts no row before went to, over all layers;
+  // empty without experts; valid until the next forward
+  Indices first_uses = {};
   // Per SequenceRows: the first feature row of its guide, -1 without one, and the row of its own
   // that this one is beside.
   std::vector<int> first_guide_row, rows_before_guide;

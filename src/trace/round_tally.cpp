@@ -1,6 +1,7 @@
 #include "trace/round_tally.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "core/error.h"
@@ -25,7 +26,11 @@ void RoundTally::add(const RoundReport& round) {
   ++rounds;
   accepted += static_cast<int>(round.emitted.size()) - 1;
   drafted += tree.draft_nodes();
-  if (round.sequences == 1) check_ms[tree.size()].push_back(round.check_ms);
+  if (round.sequences == 1) {
+    check_ms[tree.size()].push_back(round.check_ms);
+    expert_checks += round.experts.empty() ? 0 : 1;
+    experts = std::accumulate(round.experts.begin(), round.experts.end(), experts);
+  }
   int last = 0;  // level that was tried
   tree.for_each_trial(round.emitted, [&](NodeId node, bool is_right) {
     if (tree[node].sources & kForcedSource) return;  // nobody guessed it
@@ -57,6 +62,8 @@ void RoundTally::add(const RoundTally& other) {
     calibration[i].right += other.calibration[i].right;
     calibration[i].predicted += other.calibration[i].predicted;
   }
+  expert_checks += other.expert_checks;
+  experts += other.experts;
   for (const auto& [rows, ms] : other.check_ms) {
     std::vector<double>& mine = check_ms[rows];
     mine.insert(mine.end(), ms.begin(), ms.end());
@@ -74,6 +81,7 @@ Json json_of(const RoundTally& tally) {
   json["checks"] = Json::array();
   for (const auto& [rows, ms] : tally.check_ms)
     json["checks"].push_back({rows, ms.size(), rounded(spread_of(ms).median)});
+  if (tally.expert_checks > 0) json["experts"] = {tally.expert_checks, tally.experts};
   return json;
 }
 
@@ -93,6 +101,10 @@ RoundTally tally_from(const Json& json, const std::string& doing) {
     for (const Json& check : json.value("checks", Json::array())) {
       const int count = std::clamp(check.at(1).get<int>(), 0, 1 << 20);
       tally.check_ms[check.at(0)].assign(static_cast<std::size_t>(count), check.at(2));
+    }
+    if (const auto experts = json.find("experts"); experts != json.end()) {
+      tally.expert_checks = std::max(0, experts->at(0).get<int>());
+      tally.experts = experts->at(1);
     }
     if (tally.rounds < 0 || tally.accepted < 0 || tally.drafted < 0)
       fail("{}: \"rounds\", \"accepted\", \"drafted\": expected numbers that are not negative",

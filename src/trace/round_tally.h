@@ -29,15 +29,21 @@ struct RoundTally {
   std::array<Bucket, kBuckets> calibration{};
   /// Milliseconds of single-sequence checks by their rows.
   std::map<int, std::vector<double>> check_ms;
+  /// Of single-sequence checks of a mixture: how many, and what experts they read.
+  int expert_checks = 0;
+  double experts = 0;
 
   /// Tokens emitted per check; 1 when nothing was checked.
   double tau() const;
+  /// Mean of a check; 0 without experts.
+  double experts_per_check() const { return expert_checks > 0 ? experts / expert_checks : 0; }
   void add(const RoundReport& round);
   void add(const RoundTally& other);
 };
 
 /// {"rounds", "accepted", "drafted", "depth": [[tried, right] by depth], "calibration": [[trials,
-/// right, predicted] by bucket], "checks": [[rows, count, median ms] ...]}
+/// right, predicted] by bucket], "checks": [[rows, count, median ms] ...], "experts": [checks,
+/// sum], absent without experts}
 Json json_of(const RoundTally& tally);
 /// Checks come back as `count` times their median. Throws Error beginning with `doing` unless it
 /// has this form; what is absent is empty.

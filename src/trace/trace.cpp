@@ -16,6 +16,7 @@ namespace {
 constexpr int kVersion = 1;
 constexpr float kLeastLogP = -1000;  // JSON has no infinity
 constexpr int kMostNodes = 4096;
+constexpr int kMostExperts = 1 << 24;  // of a row
 
 Json json_of(const RoundReport& report) {
   const DraftTree& tree = *report.tree;
@@ -43,6 +44,8 @@ Json json_of(const RoundReport& report) {
                {"check_ms", report.check_ms},
                {"other_ms", report.other_ms}};
   if (!probes.empty()) json["probes"] = probes;
+  if (!report.experts.empty())
+    json["experts"] = std::vector<std::int32_t>(report.experts.begin(), report.experts.end());
   return json;
 }
 
@@ -159,6 +162,11 @@ TraceRound read_round(const LineReader& line) {
     }
     if (round.text.size() != round.tree.nodes.size()) line.refuse("text", "one text per node");
   }
+  if (line.json().contains("experts")) {
+    round.experts = line.wholes<std::int32_t>("experts", 0, kMostExperts);
+    if (round.experts.size() != round.tree.nodes.size())
+      line.refuse("experts", "one number per node");
+  }
   round.distortion = line.number("distortion");
   round.sequences = line.count("sequences", 1);
   round.draft_ms = line.number("draft_ms");
@@ -239,6 +247,7 @@ RoundReport report_of(const TraceRound& round) {
   report.round = round.round;
   report.position = round.position;
   report.tree = &round.tree;
+  report.experts = round.experts;
   report.accepted = round.accepted;
   report.emitted = round.emitted;
   report.distortion = round.distortion;
@@ -261,7 +270,8 @@ TraceRound keep(const RoundReport& report) {
           report.sequences,
           report.draft_ms,
           report.check_ms,
-          report.other_ms};
+          report.other_ms,
+          {report.experts.begin(), report.experts.end()}};
 }
 
 }  // namespace talon

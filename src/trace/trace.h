@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -15,6 +16,7 @@ namespace talon {
 /// one line per round and sequence:
 /// {"sequence", "round", "position", "token": [per node], "parent", "log_p", "sources", "text":
 /// [per node, absent without a tokenizer], "probes": [node ids, absent without any],
+/// "experts": [per node, absent of models without experts],
 /// "accepted": [node ids], "emitted": [token ids], "distortion", "sequences", "draft_ms",
 /// "check_ms", "other_ms"}
 /// Fields as in RoundReport and DraftTree.
@@ -48,6 +50,7 @@ struct TraceRound {
   double distortion = 0;
   int sequences = 1;
   double draft_ms = 0, check_ms = 0, other_ms = 0;
+  std::vector<std::int32_t> experts = {};  // per node, or empty
 };
 struct Trace {
   Json about;

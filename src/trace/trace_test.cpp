@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "trace/round_tally.h"
 #include "trace/tree_report.h"
 #include "trace/tree_text.h"
 
@@ -78,6 +79,36 @@ TEST_F(TraceFile, ProbesComeBackAsProbes) {
   EXPECT_EQ(read_trace(path_).rounds.at(0).tree.nodes, tree_.nodes);
 }
 
+TEST_F(TraceFile, TheExpertsOfAMixtureComeBackAndAddUp) {
+  const std::vector<std::int32_t> experts = {48, 20, 7};
+  TraceWriter writer(path_, Json::object());
+  writer.write(report_);
+  report_.sequences = 1;
+  writer.write(report_);
+  report_.experts = experts;
+  writer.write(report_);
+  writer.write(report_);
+  writer.finish();
+  const Trace trace = read_trace(path_);
+  EXPECT_TRUE(trace.rounds[1].experts.empty());
+  EXPECT_EQ(trace.rounds[2].experts, experts);
+  EXPECT_EQ(keep(report_).experts, experts);
+  EXPECT_NE(tree_text(report_of(trace.rounds[2]), {}).find(" ms, 75 experts\n"), std::string::npos);
+
+  const Report report = tree_report(trace, "name", 1);
+  EXPECT_EQ(report.subtitle, "name, 75.0 experts read per check");
+  EXPECT_EQ(report.lines[2].at("experts"), 75);
+  EXPECT_FALSE(report.lines[1].contains("experts"));
+
+  RoundTally tally;
+  for (const TraceRound& round : trace.rounds) tally.add(report_of(round));
+  tally.add(tally);
+  const RoundTally back = tally_from(json_of(tally), "read a tally");
+  EXPECT_EQ(back.expert_checks, 4);
+  EXPECT_EQ(back.experts_per_check(), 75);
+  EXPECT_FALSE(json_of(RoundTally()).contains("experts"));
+}
+
 TEST_F(TraceFile, RefusesWhatIsNoTraceNamingLineAndField) {
   write_lines({});
   EXPECT_NE(error_of_reading().find("empty"), std::string::npos);
@@ -112,6 +143,12 @@ TEST_F(TraceFile, RefusesWhatIsNoTraceNamingLineAndField) {
     bad[key] = value;
     write_lines({head, bad.dump()});
     EXPECT_NE(error_of_reading(), "") << bad.dump();
+  }
+  for (const Json& experts : {Json({8, 2}), Json({8, 2, -1}), Json({8, 2, 1.5}), Json("x")}) {
+    Json bad = good;
+    bad["experts"] = experts;
+    write_lines({head, bad.dump()});
+    EXPECT_NE(error_of_reading().find("\"experts\""), std::string::npos) << bad.dump();
   }
   for (const Json& probes : {Json({1}), Json({2, 9}), Json({0}), Json("x")}) {
     Json bad = good;  // node 2 is a candidate below node 1, which became text

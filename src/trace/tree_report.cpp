@@ -1,6 +1,11 @@
 #include "trace/tree_report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <numeric>
+
+#include "trace/round_tally.h"
 
 namespace talon {
 namespace {
@@ -9,11 +14,14 @@ int accepted_in(const TraceRound& round) { return static_cast<int>(round.accepte
 
 /// What is drawn of every round.
 Json line_of(const TraceRound& round) {
-  return {{"sequence", round.sequence},     {"round", round.round},
-          {"position", round.position},     {"drafted", round.tree.size() - 1},
-          {"accepted", accepted_in(round)}, {"sequences", round.sequences},
-          {"draft_ms", round.draft_ms},     {"check_ms", round.check_ms},
-          {"other_ms", round.other_ms}};
+  Json line = {{"sequence", round.sequence},     {"round", round.round},
+               {"position", round.position},     {"drafted", round.tree.size() - 1},
+               {"accepted", accepted_in(round)}, {"sequences", round.sequences},
+               {"draft_ms", round.draft_ms},     {"check_ms", round.check_ms},
+               {"other_ms", round.other_ms}};
+  if (!round.experts.empty())
+    line["experts"] = std::accumulate(round.experts.begin(), round.experts.end(), 0);
+  return line;
 }
 
 }  // namespace
@@ -38,7 +46,13 @@ std::vector<std::size_t> rounds_to_draw(const Trace& trace, int drawings) {
 
 Report tree_report(const Trace& trace, const std::string& name, int drawings) {
   Report report{.kind = ReportKind::tree, .title = "Drafted trees", .subtitle = name};
-  for (const TraceRound& round : trace.rounds) report.lines.push_back(line_of(round));
+  RoundTally tally;
+  for (const TraceRound& round : trace.rounds) {
+    report.lines.push_back(line_of(round));
+    tally.add(report_of(round));
+  }
+  if (tally.expert_checks > 0)
+    report.subtitle += fmt::format(", {:.1f} experts read per check", tally.experts_per_check());
   report.more["about"] = trace.about;
   report.more["trees"] = Json::array();
   for (const std::size_t round : rounds_to_draw(trace, drawings))

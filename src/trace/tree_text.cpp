@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "draft/registry.h"
 #include "text/utf8.h"
@@ -91,6 +92,12 @@ class TreeWriter {
   std::string out_;
 };
 
+std::string expert_text(const RoundReport& report) {
+  if (report.experts.empty()) return "";
+  return fmt::format(", {} experts",
+                     std::accumulate(report.experts.begin(), report.experts.end(), 0));
+}
+
 }  // namespace
 
 std::string quoted_piece(std::string_view bytes) {
@@ -125,9 +132,9 @@ std::string tree_text(const RoundReport& report, const TreeTextOptions& options)
   const int accepted = std::max(0, static_cast<int>(report.accepted.size()) - 1);
   std::string text = fmt::format(
       "round {} at position {}: {} of {} draft {} accepted; draft {:.2f} ms, check {:.2f} ms, "
-      "other {:.2f} ms\n",
+      "other {:.2f} ms{}\n",
       report.round, report.position, accepted, nodes, nodes == 1 ? "node" : "nodes",
-      report.draft_ms, report.check_ms, report.other_ms);
+      report.draft_ms, report.check_ms, report.other_ms, expert_text(report));
   text += TreeWriter(report, options).write();
   std::string pieces;
   for (const TokenId token : report.emitted) {

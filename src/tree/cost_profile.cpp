@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "core/error.h"
 #include "io/atomic_file.h"
@@ -14,6 +16,7 @@ namespace {
 
 constexpr std::size_t kLargestFile = 1 << 20;
 constexpr int kMostRows = 1 << 16;
+constexpr double kLeastSpread = 0.1;  // of counts that differ; less is rounding
 
 int count_in(const Json& json, const char* field) {
   const int count = json.at(field).get<int>();
@@ -27,10 +30,12 @@ int rows_in(const Json& json) {
   return rows;
 }
 
-double extra_ms_in(const Json& json, const char* field) {
-  const double ms = json.at(field).get<double>();
-  if (!(ms >= 0) || !std::isfinite(ms)) fail("{}: expected a time, found {}", field, ms);
-  return ms;
+/// A time or a count that may be 0.
+double amount_in(const Json& json, const char* field) {
+  const double amount = json.at(field).get<double>();
+  if (!(amount >= 0) || !std::isfinite(amount))
+    fail("{}: expected 0 or more, found {}", field, amount);
+  return amount;
 }
 
 double ms_in(const Json& json) {
@@ -42,15 +47,17 @@ double ms_in(const Json& json) {
 CostProfile profile_of(const Json& json) {
   CostProfile profile;
   for (const Json& check : json.at("checks")) {
-    profile.checks.push_back({rows_in(check), count_in(check, "context"), ms_in(check)});
+    profile.checks.push_back(
+        {rows_in(check), count_in(check, "context"), ms_in(check), amount_in(check, "experts")});
   }
   for (const Json& level : json.at("levels")) {
     profile.levels.push_back({rows_in(level), ms_in(level)});
   }
-  profile.first_pass_ms = extra_ms_in(json, "first_pass_ms");
-  profile.noise_ms = extra_ms_in(json, "noise_ms");
-  profile.first_noise_ms = extra_ms_in(json, "first_noise_ms");
-  if (json.contains("waiting_row_ms")) profile.waiting_row_ms = extra_ms_in(json, "waiting_row_ms");
+  profile.first_pass_ms = amount_in(json, "first_pass_ms");
+  profile.noise_ms = amount_in(json, "noise_ms");
+  profile.first_noise_ms = amount_in(json, "first_noise_ms");
+  profile.expert_ms = amount_in(json, "expert_ms");
+  if (json.contains("waiting_row_ms")) profile.waiting_row_ms = amount_in(json, "waiting_row_ms");
   return profile;
 }
 
@@ -59,10 +66,12 @@ Json json_of(const CostProfile& profile) {
                {"levels", Json::array()},
                {"first_pass_ms", profile.first_pass_ms},
                {"noise_ms", profile.noise_ms},
-               {"first_noise_ms", profile.first_noise_ms}};
+               {"first_noise_ms", profile.first_noise_ms},
+               {"expert_ms", profile.expert_ms}};
   if (profile.waiting_row_ms) json["waiting_row_ms"] = *profile.waiting_row_ms;
-  for (const auto& [rows, context, ms] : profile.checks) {
-    json["checks"].push_back({{"rows", rows}, {"context", context}, {"ms", ms}});
+  for (const auto& [rows, context, ms, experts] : profile.checks) {
+    json["checks"].push_back(
+        {{"rows", rows}, {"context", context}, {"ms", ms}, {"experts", experts}});
   }
   for (const auto& [rows, ms] : profile.levels) {
     json["levels"].push_back({{"rows", rows}, {"ms", ms}});
@@ -76,6 +85,40 @@ void price_noise(CostProfile& profile, double one_level_ms, double all_levels_ms
   expects(levels > 1, "drafts of different depth");
   profile.noise_ms = std::max(0.0, (all_levels_ms - one_level_ms) / (levels - 1));
   profile.first_noise_ms = std::max(0.0, one_level_ms - profile.noise_ms);
+}
+
+void price_experts(CostProfile& profile, std::span<const CostProfile::Check> others) {
+  profile.expert_ms = 0;
+  if (profile.empty()) return;
+  std::map<std::pair<int, int>, std::vector<const CostProfile::Check*>> alike;
+  for (const auto& check : profile.checks) alike[{check.context, check.rows}].push_back(&check);
+  for (const auto& check : others) alike[{check.context, check.rows}].push_back(&check);
+  double spread = 0, product = 0;
+  for (const auto& [key, checks] : alike) {
+    double experts = 0, ms = 0;
+    for (const auto* check : checks) {
+      experts += check->experts;
+      ms += check->ms;
+    }
+    experts /= static_cast<double>(checks.size());
+    ms /= static_cast<double>(checks.size());
+    for (const auto* check : checks) {
+      spread += (check->experts - experts) * (check->experts - experts);
+      product += (check->experts - experts) * (check->ms - ms);
+    }
+  }
+  const CostProfile::Check *least = &profile.checks[0], *most = least;  // at the least context
+  for (const auto& check : profile.checks) {
+    if (check.context > least->context) continue;
+    if (check.context < least->context) least = most = &check;
+    if (check.rows < least->rows) least = &check;
+    if (check.rows > most->rows) most = &check;
+  }
+  const double added = most->experts - least->experts;
+  if (spread < kLeastSpread || added <= 0) return;
+  const double of_all_rows = std::max(0.0, (most->ms - least->ms) / added);
+  const double of_the_least = least->ms / std::max(1.0, least->experts);
+  profile.expert_ms = std::clamp(product / spread, 0.0, std::min(of_all_rows, of_the_least));
 }
 
 bool agrees_with_itself(const CostProfile& profile) {

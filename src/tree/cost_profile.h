@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ struct CostProfile {
     int rows = 0;
     int context = 0;  // committed positions that each row attends to
     double ms = 0;
+    double experts = 0;  // that it read, over all layers; of a model without any 0
   };
   struct Level {
     int rows = 0;
@@ -29,12 +31,19 @@ struct CostProfile {
   double noise_ms = 0;        // that a pass takes more when it makes the noise of its level
   double first_noise_ms = 0;  // that the first one takes beyond that: a head which guesses all
                               // places in one pass makes the noise of all of them there
+  double expert_ms = 0;       // that a check takes for each expert more that as many rows read
   bool steady = true;         // measurements agreed when they were repeated: worth keeping
   bool empty() const { return checks.empty(); }
 };
 
 /// Sets what noise adds to passes by what it adds to a draft of one level and to one of `levels`.
 void price_noise(CostProfile& profile, double one_level_ms, double all_levels_ms, int levels);
+
+/// Sets what reading an expert takes, by checks of as many rows at one context which read more
+/// experts than others: by least squares over those of the profile and `others`. At most what the
+/// profile's rows add, and what its check of the fewest rows takes for each of its experts. 0 where
+/// no checks differ.
+void price_experts(CostProfile& profile, std::span<const CostProfile::Check> others);
 
 /// Whether no check is much cheaper than one of fewer rows or nearer the beginning of a text: then
 /// something beside it was timed as well.

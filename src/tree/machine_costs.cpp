@@ -1,7 +1,8 @@
 #include "tree/machine_costs.h"
 
 #include <algorithm>
-#include <limits>
+#include <numeric>
+#include <vector>
 
 namespace talon {
 namespace {
@@ -11,6 +12,15 @@ double ms_at(const CostProfile& profile, int rows, int context) {
     if (check.rows == rows && check.context == context) return check.ms;
   }
   return 0;
+}
+
+std::vector<CostProfile::Check> checks_at(const CostProfile& profile, int context) {
+  std::vector<CostProfile::Check> found;
+  for (const auto& check : profile.checks) {
+    if (check.context == context) found.push_back(check);
+  }
+  std::ranges::sort(found, {}, &CostProfile::Check::rows);
+  return found;
 }
 
 }  // namespace
@@ -25,6 +35,8 @@ MachineCosts::MachineCosts(int max_rows, const CostProfile& profile, ContextRead
   const auto [least, most] =
       std::minmax_element(profile.checks.begin(), profile.checks.end(), by_context);
   reference_context_ = least->context;
+  expert_ms_ = profile.expert_ms;
+  if (expert_ms_ > 0) reads_ = ExpertReads(max_rows, checks_at(profile, reference_context_));
   const double positions = read_.of(most->context) - read_.of(reference_context_);
   double count = 0, sum_rows = 0, sum_rows2 = 0, sum = 0, sum_product = 0;
   for (const auto& check : profile.checks) {
@@ -32,7 +44,8 @@ MachineCosts::MachineCosts(int max_rows, const CostProfile& profile, ContextRead
     if (check.context != most->context || positions <= 0) continue;
     const double near_ms = ms_at(profile, check.rows, reference_context_);
     if (near_ms == 0) continue;
-    const double slope = (check.ms - near_ms) / positions;
+    const double other_experts_ms = expert_ms_ * (check.experts - reads_.in_profile(check.rows));
+    const double slope = (check.ms - other_experts_ms - near_ms) / positions;
     count += 1;
     sum_rows += check.rows;
     sum_rows2 += static_cast<double>(check.rows) * check.rows;
@@ -51,14 +64,27 @@ double MachineCosts::beyond_reference(int rows, int context, int texts) const {
   return check_.pace() * positions * (per_position_ * texts + per_position_row_ * rows);
 }
 
-/// As if it were at the reference context, by the ratio of the two: the difference has the pace in
-/// it, and where most of a check is context the pace would chase its own error.
-void MachineCosts::observe_check(int rows, int context, double ms, int texts) {
-  check_.observe(rows, ms * check_.ms(rows) / check_ms(rows, context, texts));
+/// As if it were at the reference context and read the profile's experts, by the ratio of the two:
+/// the difference has the pace in it, and where most of a check is context the pace would chase its
+/// own error.
+void MachineCosts::observe_check(int rows, int context, double ms, int texts,
+                                 std::span<const std::int32_t> first_uses) {
+  const double experts = first_uses.empty()
+                             ? reads_.expected(rows)
+                             : std::accumulate(first_uses.begin(), first_uses.end(), 0.0);
+  check_.observe(rows, ms * check_.ms(rows) / ms_reading(experts, rows, context, texts));
+  if (expert_ms_ > 0 && !first_uses.empty()) reads_.observe(first_uses);
 }
 
 double MachineCosts::check_ms(int rows, int context, int texts) const {
-  return check_.ms(rows) + beyond_reference(rows, context, texts);
+  return ms_reading(reads_.expected(rows), rows, context, texts);
+}
+
+double MachineCosts::ms_reading(double experts, int rows, int context, int texts) const {
+  const double ms = check_.ms(rows) + beyond_reference(rows, context, texts);
+  if (expert_ms_ == 0) return ms;
+  const double other_experts = experts - reads_.in_profile(rows);
+  return std::max(check_.ms(1), ms + pace() * expert_ms_ * other_experts);
 }
 
 void MachineCosts::observe_rest(double ms) { rest_.add(ms); }

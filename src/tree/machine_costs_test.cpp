@@ -239,6 +239,8 @@ TEST(CostProfile, ComesBackFromItsFileForTheSameKeyOnly) {
   written.waiting_row_ms = 0.125;
   written.noise_ms = 0.375;
   written.first_noise_ms = 0.625;
+  written.checks[4].experts = 17.5;
+  written.expert_ms = 0.0625;
   write_cost_profile(file, "this machine", written);
   const auto read = read_cost_profile(file, "this machine");
   ASSERT_TRUE(read.has_value());
@@ -251,6 +253,9 @@ TEST(CostProfile, ComesBackFromItsFileForTheSameKeyOnly) {
   EXPECT_EQ(read->waiting_row_ms, 0.125);
   EXPECT_EQ(read->noise_ms, 0.375);
   EXPECT_EQ(read->first_noise_ms, 0.625);
+  EXPECT_EQ(read->checks[4].experts, 17.5);
+  EXPECT_EQ(read->checks[3].experts, 0);
+  EXPECT_EQ(read->expert_ms, 0.0625);
   EXPECT_FALSE(read_cost_profile(file, "another machine").has_value());
 }
 
@@ -264,7 +269,12 @@ TEST(CostProfile, ADamagedFileIsAsGoodAsNone) {
         R"({"key":"k","checks":[],"levels":[],"first_pass_ms":-1})",
         R"({"key":"k","checks":[],"levels":[],"first_pass_ms":0,"noise_ms":0})",
         R"({"key":"k","checks":[],"levels":[],"first_pass_ms":0,"noise_ms":0,"first_noise_ms":0,
-            "waiting_row_ms":-1})",
+            "expert_ms":0,"waiting_row_ms":-1})",
+        R"({"key":"k","checks":[],"levels":[],"first_pass_ms":0,"noise_ms":0,"first_noise_ms":0,
+            "expert_ms":-1})",
+        // As it was written before checks told their experts.
+        R"({"key":"k","checks":[{"rows":1,"context":1,"ms":1}],"levels":[],"first_pass_ms":0,
+            "noise_ms":0,"first_noise_ms":0})",
         R"({"key":"k","checks":[],"levels":[]})"}) {
     const auto file = temporary("damaged.json");
     std::ofstream(file) << text;

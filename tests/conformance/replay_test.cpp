@@ -47,6 +47,10 @@ class ReplayWatch : public ForwardingBackend {
     note(4, args.experts.data(), {args.ids}, {args.input, args.weights, args.out});
     ForwardingBackend::experts(args);
   }
+  void count_first_uses(const Indices& ids, int experts, const Indices& counts) override {
+    note(12, {}, {ids, counts}, {});
+    ForwardingBackend::count_first_uses(ids, experts, counts);
+  }
   void rms_norm(const View& x, const View& weight, float epsilon, const View& out) override {
     note(5, {}, {}, {x, weight, out});
     ForwardingBackend::rms_norm(x, weight, epsilon, out);

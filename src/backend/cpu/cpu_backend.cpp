@@ -171,6 +171,9 @@ class CpuBackend : public Backend {
                  [&](int row) { route_row(args, row); });
   }
   void experts(const ExpertArgs& args) override { experts_.run(args); }
+  void count_first_uses(const Indices& ids, int experts, const Indices& counts) override {
+    add_first_uses(ids, experts, counts);
+  }
 
   void rms_norm(const View& x, const View& weight, float epsilon, const View& out) override {
     expects_same_shape(x, out);

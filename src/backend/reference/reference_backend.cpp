@@ -61,6 +61,9 @@ class ReferenceBackend : public Backend {
   }
   void route(const RouteArgs& args) override;
   void experts(const ExpertArgs& args) override;
+  void count_first_uses(const Indices& ids, int experts, const Indices& counts) override {
+    add_first_uses(ids, experts, counts);
+  }
   void rms_norm(const View& x, const View& weight, float epsilon, const View& out) override;
   void layer_norm(const View& x, const View& weight, const View& bias, float epsilon,
                   const View& out) override;
@@ -232,15 +235,8 @@ void ReferenceBackend::experts(const ExpertArgs& args) {
       }
       const ExpertWeights& expert = args.experts[static_cast<std::size_t>(id)];
       const auto multiply = [&](const Weight* matrix, const View& bias) {
-        const auto& dense = static_cast<const DenseWeight&>(*matrix);
-        expects(static_cast<std::size_t>(dense.cols) == x.size(), "the input fits the expert");
-        std::vector<double> out;
-        for (int column = 0; column < dense.rows; ++column) {
-          const std::vector<double> w(dense.row(column), dense.row(column) + dense.cols);
-          out.push_back(reference::dot(x.data(), w.data(), w.size()));
-          if (bias) out.back() += bias.row(id)[column];
-        }
-        return out;
+        return reference::multiply(static_cast<const DenseWeight&>(*matrix), x,
+                                   bias ? bias.row(id) : nullptr);
       };
       const std::vector<double> gate = multiply(expert.gate, args.gate_bias);
       const std::vector<double> up = multiply(expert.up, args.up_bias);

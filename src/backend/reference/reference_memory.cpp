@@ -3,6 +3,7 @@
 #include <cstring>
 #include <new>
 
+#include "backend/reference/reference_math.h"
 #include "core/error.h"
 #include "core/half.h"
 
@@ -108,6 +109,18 @@ void Cache::copy_rows(std::span<const Slot> from, std::span<const Slot> to) {
       }
     }
   }
+}
+
+std::vector<double> multiply(const DenseWeight& weight, std::span<const double> x,
+                             const float* bias) {
+  expects(static_cast<std::size_t>(weight.cols) == x.size(), "the input fits the weight");
+  std::vector<double> out;
+  for (int column = 0; column < weight.rows; ++column) {
+    const std::vector<double> w(weight.row(column), weight.row(column) + weight.cols);
+    out.push_back(dot(x.data(), w.data(), w.size()));
+    if (bias) out.back() += bias[column];
+  }
+  return out;
 }
 
 }  // namespace talon::reference

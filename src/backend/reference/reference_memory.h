@@ -22,6 +22,10 @@ struct DenseWeight : Weight {
   }
 };
 
+/// weight * x + bias. bias may be null.
+std::vector<double> multiply(const DenseWeight& weight, std::span<const double> x,
+                             const float* bias);
+
 /// [layer][keys, values][slot][columns of the layer], each value f32 or f16. Memory is touched only
 /// where rows are written.
 struct Cache : KvStore {

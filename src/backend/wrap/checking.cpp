@@ -67,6 +67,12 @@ class Checking : public CheckingBackend {
   void linear_all(std::span<const LinearArgs> calls) override;
   void route(const RouteArgs& args) override;
   void experts(const ExpertArgs& args) override;
+  void count_first_uses(const Indices& ids, int experts, const Indices& counts) override {
+    const Indices expected = shadow_targets_.put(values_of(counts));
+    primary_->count_first_uses(ids, experts, counts);
+    reference_->count_first_uses(shadow_indices_.put(values_of(ids)), experts, expected);
+    compare_choice("count_first_uses", values_of(counts), expected);
+  }
   void layer_norm(const View& x, const View& weight, const View& bias, float epsilon,
                   const View& out) override {
     mirror({x, weight, bias});

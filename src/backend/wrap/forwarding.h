@@ -43,6 +43,9 @@ class ForwardingBackend : public Backend {
   void linear_all(std::span<const LinearArgs> calls) override { inner_->linear_all(calls); }
   void route(const RouteArgs& args) override { inner_->route(args); }
   void experts(const ExpertArgs& args) override { inner_->experts(args); }
+  void count_first_uses(const Indices& ids, int experts, const Indices& counts) override {
+    inner_->count_first_uses(ids, experts, counts);
+  }
   void layer_norm(const View& x, const View& weight, const View& bias, float epsilon,
                   const View& out) override {
     inner_->layer_norm(x, weight, bias, epsilon, out);

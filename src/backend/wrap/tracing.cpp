@@ -54,6 +54,10 @@ class Tracing : public TracingBackend {
   void experts(const ExpertArgs& args) override {
     timed("experts", args.input.rows, [&] { inner_->experts(args); });
   }
+  void count_first_uses(const Indices& ids, int experts, const Indices& counts) override {
+    timed("count_first_uses", counts.count,
+          [&] { inner_->count_first_uses(ids, experts, counts); });
+  }
   void layer_norm(const View& x, const View& weight, const View& bias, float epsilon,
                   const View& out) override {
     timed("layer_norm", x.rows, [&] { inner_->layer_norm(x, weight, bias, epsilon, out); });

@@ -15,6 +15,45 @@ DraftJob draft_job_of(Scheduled& entry) {
   return job;
 }
 
+SequenceRows rows_of(Scheduled& entry, const ModelConfig& config) {
+  const Sequence& sequence = *entry.sequence;
+  entry.tokens = entry.tree.tokens();
+  entry.parents = entry.tree.parents();
+  SequenceRows rows{
+      .sequence = &*entry.sequence->cache, .tokens = entry.tokens, .parents = entry.parents};
+  if (!entry.decodes) {
+    rows.tokens = std::span(sequence.tokens)
+                      .subspan(static_cast<std::size_t>(sequence.cache->length()),
+                               static_cast<std::size_t>(entry.grant.rows));
+    rows.parents = {};
+    rows.vectors = sequence.vectors_of(sequence.cache->length(), entry.grant.rows);
+    rows.kept = true;
+    rows.logits = entry.draws ? SequenceRows::Logits::last : SequenceRows::Logits::none;
+  }
+  if (config.rope.grid_columns > 0) rows.picture_prompt = sequence.prompt_length();
+  rows.guidance = sequence.request.guidance;
+  rows.guided_until = sequence.request.guided_until();
+  return rows;
+}
+
+RoundReport report_of(const Scheduled& entry, int sequences, double step_ms) {
+  const Sequence& sequence = *entry.sequence;
+  RoundReport report;
+  report.sequence = sequence.id;
+  report.round = sequence.statistics.rounds;
+  report.position = sequence.length() - static_cast<int>(sequence.new_tokens().size()) - 1;
+  report.tree = &entry.tree;
+  report.experts = entry.first_uses;
+  report.accepted = entry.verdict.path;
+  report.emitted = sequence.new_tokens();
+  report.distortion = entry.verdict.distortion;
+  report.sequences = sequences;
+  report.draft_ms = entry.draft_ms;
+  report.check_ms = entry.check_ms;
+  report.other_ms = std::max(0.0, step_ms - entry.draft_ms - entry.check_ms);
+  return report;
+}
+
 std::vector<RaceDraw> race_draws(std::span<const Scheduled> scheduled) {
   std::vector<RaceDraw> draws;
   for (const Scheduled& entry : scheduled) {

@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "engine/admission/scheduler.h"
+#include "engine/round_report.h"
 #include "engine/sequence.h"
+#include "model/target.h"
 #include "tree/draft_tree.h"
 #include "tree/tree_plan.h"
 #include "verify/verifier.h"
@@ -19,9 +21,10 @@ struct Scheduled {
   bool draws = false;    // its last rows choose tokens: decoding, or the chunk that ends the prompt
   TreePlan plan;
   PlanContext context;
-  DraftTree tree{0};            // of a chunk: the root only, which is its last row
-  std::vector<TokenId> tokens;  // per node of the tree: the rows of its check
-  std::vector<NodeId> parents;  // of each node of the tree
+  DraftTree tree{0};                         // of a chunk: the root only, which is its last row
+  std::vector<TokenId> tokens;               // per node of the tree: the rows of its check
+  std::vector<NodeId> parents;               // of each node of the tree
+  std::span<const std::int32_t> first_uses;  // of its rows: ForwardResult::first_uses, or empty
   VerifyResult verdict;
   double own_draft_ms = 0;            // RoundOutcome::own_draft_ms
   int sharers = 0;                    // RoundOutcome::sharers
@@ -31,9 +34,15 @@ struct Scheduled {
 /// What its drafter is asked for.
 DraftJob draft_job_of(Scheduled& entry);
 
+/// What it adds to the forward.
+SequenceRows rows_of(Scheduled& entry, const ModelConfig& config);
+
 /// What races for each row that chooses tokens, one after the other: as drawn_token() asks where
 /// the sequence's sampler leaves all to a race, else anything.
 std::vector<RaceDraw> race_draws(std::span<const Scheduled> scheduled);
+
+/// Of the round that its verdict ended, in which `sequences` decoded.
+RoundReport report_of(const Scheduled& entry, int sequences, double step_ms);
 
 /// What a round runs beside draft nodes.
 struct GrantedRows {

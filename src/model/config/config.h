@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -122,6 +123,9 @@ struct ModelConfig {
   std::optional<TokenId> start_token;
   std::optional<ImagePlan> image;  // none: it writes text
 
+  bool has_experts() const {
+    return std::ranges::any_of(plans, [](const LayerPlan& plan) { return plan.experts.count > 0; });
+  }
   int input_count() const { return inputs > 0 ? inputs : vocabulary; }
   /// Rows of the files' tables: of texts and pictures where these share one.
   int stored_tokens() const {

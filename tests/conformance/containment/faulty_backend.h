@@ -55,6 +55,10 @@ class FaultyBackend : public ForwardingBackend {
     trigger.tick();
     ForwardingBackend::experts(args);
   }
+  void count_first_uses(const Indices& ids, int experts, const Indices& counts) override {
+    trigger.tick();
+    ForwardingBackend::count_first_uses(ids, experts, counts);
+  }
   void rms_norm(const View& x, const View& weight, float epsilon, const View& out) override {
     trigger.tick();
     ForwardingBackend::rms_norm(x, weight, epsilon, out);

@@ -7,7 +7,8 @@
 #include "io/test_pictures.h"
 #include "maker_data.h"
 
-// Models with windows, and such that draw pictures: with a guide, and with vectors for a prompt.
+// Models with windows or experts, and such that draw pictures: with a guide, and with vectors for a
+// prompt.
 
 namespace talon::test::other_models_test {
 namespace {
@@ -29,6 +30,20 @@ class ContainmentOfNearLayers : public Containment {
 
 TEST_F(ContainmentOfNearLayers, InABackendAndOfAllocations) {
   ASSERT_GT(kv_shape(model_->model.config, pages_).near.reach, 0);
+  backend_may_fail_ = true;
+  sweep({}, backend_->trigger, /*lasts=*/false);
+  sweep({}, allocation_trigger(), /*lasts=*/false, kStride);
+}
+
+/// Each forward counts the experts of its rows.
+class ContainmentOfExperts : public Containment {
+ protected:
+  ContainmentOfExperts() : Containment(unpack_maker("qwen3_moe").folder) {
+    ask({asking({3, 9, 4, 9, 9, 7}, 4), asking({5, 1, 8}, 3)});
+  }
+};
+
+TEST_F(ContainmentOfExperts, InABackendAndOfAllocations) {
   backend_may_fail_ = true;
   sweep({}, backend_->trigger, /*lasts=*/false);
   sweep({}, allocation_trigger(), /*lasts=*/false, kStride);
