@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <numeric>
 
 #include "core/error.h"
 #include "io/json_text.h"
@@ -14,6 +15,8 @@
 
 namespace talon {
 namespace {
+
+constexpr double kLeastShare = 0.1;  // of a check that was measured: no other is cheaper
 
 /// A step that reads all weights in `step_ms`, and `row_ms` of arithmetic for each further row.
 std::vector<std::pair<int, double>> straight(double step_ms, double row_ms) {
@@ -38,6 +41,25 @@ MachineCurve h200(int batch) {
   return curve;
 }
 
+/// For each number of rows, ascending.
+CostProfile mean_checks(std::span<const CostProfile::Check> checks) {
+  struct Sum {
+    double ms = 0, experts = 0;
+    int count = 0;
+  };
+  std::map<int, Sum> sums;
+  for (const auto& check : checks) {
+    Sum& sum = sums[check.rows];
+    sum.ms += check.ms;
+    sum.experts += check.experts;
+    ++sum.count;
+  }
+  CostProfile means;
+  for (const auto& [rows, sum] : sums)
+    means.checks.push_back({rows, 0, sum.ms / sum.count, sum.experts / sum.count});
+  return means;
+}
+
 void check_curve(const MachineCurve& curve, const std::string& doing) {
   if (curve.checks.empty()) fail("{}: expected at least one [rows, ms]", doing);
   int before = 0;
@@ -54,11 +76,15 @@ void check_curve(const MachineCurve& curve, const std::string& doing) {
   if (curve.first_pass_ms < 0) {
     fail("{}: expected first_pass_ms of at least 0, found {}", doing, curve.first_pass_ms);
   }
+  if (!(curve.expert_ms >= 0)) {
+    fail("{}: expected expert_ms of at least 0, found {}", doing, curve.expert_ms);
+  }
   if (curve.batch < 1 || curve.batch > 4096) fail("{}: expected a batch from 1 to 4096", doing);
 }
 
-constexpr std::string_view kCurveKeys[] = {"name",        "source",        "checks",  "pass_ms",
-                                           "pass_row_ms", "first_pass_ms", "rest_ms", "batch"};
+constexpr std::string_view kCurveKeys[] = {"name",    "source",      "checks",
+                                           "pass_ms", "pass_row_ms", "first_pass_ms",
+                                           "rest_ms", "batch",       "expert_ms"};
 
 void require_known_keys(const Json& json, const std::string& doing) {
   if (!json.is_object()) return;
@@ -81,6 +107,7 @@ MachineCurve parse_curve(const Json& json, const std::string& doing) {
     curve.first_pass_ms = json.value("first_pass_ms", 0.0);
     curve.rest_ms = json.value("rest_ms", 0.0);
     curve.batch = json.value("batch", 1);
+    curve.expert_ms = json.value("expert_ms", 0.0);
   } catch (const Json::exception& error) {
     fail("{}: expected a cost curve: {}", doing, error.what());
   }
@@ -127,19 +154,29 @@ MachineCurve read_curve(const std::filesystem::path& file) {
 
 }  // namespace
 
-double MachineCurve::check_ms(int rows) const {
-  if (checks.size() == 1) return checks.front().second * rows / checks.front().first;
+double MachineCurve::check_ms(int rows, double further_experts) const {
+  const double experts_ms = expert_ms * further_experts;
+  if (checks.size() == 1) return checks.front().second * rows / checks.front().first + experts_ms;
   auto above = std::lower_bound(checks.begin(), checks.end(), rows,
                                 [](const auto& check, int wanted) { return check.first < wanted; });
   above = std::clamp(above, checks.begin() + 1, checks.end() - 1);
   const auto below = above - 1;
   const double slope = std::max(0.0, above->second - below->second) / (above->first - below->first);
-  return std::max(below->second + slope * (rows - below->first), checks.front().second * 0.1);
+  const double ms = below->second + slope * (rows - below->first);
+  return std::max(ms, checks.front().second * kLeastShare) + experts_ms;
 }
 
-CostProfile MachineCurve::profile() const {
+CostProfile MachineCurve::profile(const RecordedExperts& experts) const {
   CostProfile profile;
   for (const auto& [rows, ms] : checks) profile.checks.push_back({rows, 0, ms});
+  if (!experts.empty() && expert_ms > 0) {  // which rows do not add evenly
+    profile.expert_ms = expert_ms;
+    profile.checks.clear();
+    for (int rows = 1; rows <= 32; rows *= 2) {
+      const double read = experts.of(rows);
+      profile.checks.push_back({rows, 0, check_ms(rows, read - experts.of(1)), read});
+    }
+  }
   constexpr int kMostRows = 128;  // of a pass
   if (pass_ms > 0) {
     profile.levels = {{1, pass_ms}, {kMostRows, pass_ms + pass_row_ms * (kMostRows - 1)}};
@@ -188,27 +225,27 @@ MachineCurve find_curve(const std::string& name) {
 }
 
 MachineCurve recorded_curve(const Trace& trace) {
-  struct Sum {
-    double ms = 0;
-    int count = 0;
-  };
-  std::map<int, Sum> sums;
+  std::vector<CostProfile::Check> checks;  // of each round
   double rest = 0;
   for (const TraceRound& round : trace.rounds) {
     if (round.sequences != 1) continue;
-    Sum& sum = sums[round.tree.size()];
-    sum.ms += round.check_ms;
-    ++sum.count;
+    const double experts = std::accumulate(round.experts.begin(), round.experts.end(), 0.0);
+    checks.push_back({round.tree.size(), 0, round.check_ms, experts});
     rest += round.other_ms;
   }
-  if (sums.empty()) fail("the trace has no round of a single sequence to take costs from");
+  if (checks.empty()) fail("the trace has no round of a single sequence to take costs from");
+  CostProfile means = mean_checks(checks);
+  price_experts(means, checks);
   MachineCurve curve;
   curve.name = "recorded";
   curve.source = "the trace's own checks";
+  curve.expert_ms = means.expert_ms;
+  const double one_row = RecordedExperts(trace).of(1);
   double most = 0;
-  for (const auto& [rows, sum] : sums) {
-    most = std::max(most, sum.ms / sum.count);  // more rows are never cheaper
-    curve.checks.emplace_back(rows, most);
+  for (const auto& check : means.checks) {
+    const double shared_ms = check.ms - curve.expert_ms * (check.experts - one_row);
+    most = std::max({most, shared_ms, kLeastShare * check.ms});  // more rows are never cheaper
+    curve.checks.emplace_back(check.rows, most);
   }
   curve.rest_ms = rest / static_cast<double>(trace.rounds.size());
   return curve;

@@ -127,6 +127,7 @@ struct Player {
   TreePlan plan;
   PlanContext context;
   Proposal proposal;
+  std::span<const std::int32_t> experts;  // recorded with the tree; empty without one of its own
   std::vector<NodeId> accepted;
   std::span<const TokenId> emitted;
 
@@ -171,9 +172,10 @@ class Simulation {
       : drafter_(recorded_drafter(trace)),
         settings_(with_passes_of(drafter_, settings)),
         answers_(recorded_answers(trace)),
+        experts_(trace),
         policy_(make_policy(settings.policy)),
-        costs_(most_rows(), settings_.machine.profile()),
-        estimates_(most_rows(), settings_.machine.profile()) {
+        costs_(most_rows(), settings_.machine.profile(experts_)),
+        estimates_(most_rows(), settings_.machine.profile(experts_)) {
     if (answers_.empty()) fail("simulate: the trace has no answers");
     if (!policy_->taps().empty()) {
       throw UsageError(
@@ -196,8 +198,9 @@ class Simulation {
         each = player(next++);
       }
     }
-    const double plain_ms = settings_.machine.check_ms(settings_.machine.batch) + rest_ms();
-    result_.plain_tok_s = settings_.machine.batch / plain_ms * 1000;
+    const int plain_rows = settings_.machine.batch;
+    const double plain_ms = check_ms(plain_rows, experts_.of(plain_rows)) + rest_ms();
+    result_.plain_tok_s = plain_rows / plain_ms * 1000;
     return result_;
   }
 
@@ -210,6 +213,9 @@ class Simulation {
   }
   int most_rows() const { return settings_.machine.batch * (1 + settings_.max_nodes); }
   double rest_ms() const { return settings_.machine.rest_ms; }
+  double check_ms(int rows, double experts) const {
+    return settings_.machine.check_ms(rows, experts - experts_.of(1));
+  }
 
   void play_round(std::vector<Player>& players) {
     const auto sequences = static_cast<int>(players.size());
@@ -239,16 +245,20 @@ class Simulation {
     }
     int emitted = 0;
     for (Player& each : players) emitted += accept(each);
-    const double check_ms = settings_.machine.check_ms(sequences + drafted_rows);
+    const int rows = sequences + drafted_rows;
+    first_uses_ = experts_.first_uses(
+        rows, sequences == 1 ? players.front().experts : std::span<const std::int32_t>());
+    const double experts = std::accumulate(first_uses_.begin(), first_uses_.end(), 0.0);
     RoundOutcome outcome;
     outcome.draft_ms = draft_ms;
-    outcome.check_ms = check_ms;
+    outcome.check_ms = check_ms(rows, experts);
     outcome.sequences = sequences;
     outcome.draft_rows = drafted_rows;
     outcome.batch_tokens = emitted;
     learn(players, outcome);
     result_.draft_ms += draft_ms;
-    result_.check_ms += check_ms;
+    result_.check_ms += outcome.check_ms;
+    result_.experts += experts;
     result_.rest_ms += rest_ms();
   }
 
@@ -273,6 +283,8 @@ class Simulation {
     bool borrowed = false;
     const DraftTree recorded = each.answer->tree_at(each.position(), borrowed);
     result_.borrowed += borrowed;
+    each.experts = {};
+    if (!borrowed) each.experts = each.answer->rounds.at(each.position())->experts;
     each.proposal = {};
     each.proposal.tree.reset(recorded[0].token);
     if (each.plan.nodes > 0) each.proposal = propose(recorded, drafter_, *each.policy, each.plan);
@@ -301,7 +313,8 @@ class Simulation {
 
   void learn(std::vector<Player>& players, RoundOutcome outcome) {
     costs_.observe_check(outcome.sequences + outcome.draft_rows,
-                         players.front().context.mean_position, outcome.check_ms);
+                         players.front().context.mean_position, outcome.check_ms, /*texts=*/1,
+                         first_uses_);
     const auto ran = std::ranges::count_if(players, &Player::ran_passes);
     const auto drafted = std::ranges::count_if(players, &Player::drafts);
     for (Player& each : players) {
@@ -319,6 +332,8 @@ class Simulation {
   RecordedDrafter drafter_;
   SimulationSettings settings_;
   std::vector<RecordedAnswer> answers_;
+  RecordedExperts experts_;
+  std::vector<std::int32_t> first_uses_;  // of the rows of a check
   std::unique_ptr<const TreePolicy> policy_;
   MachineCosts costs_;
   DrafterEstimates estimates_;

@@ -50,6 +50,7 @@ struct SimulationResult {
   long drafted = 0;   // draft nodes checked
   long borrowed = 0;  // rounds whose tree was not recorded there
   double draft_ms = 0, check_ms = 0, rest_ms = 0;
+  double experts = 0;      // that checks read
   double plain_tok_s = 0;  // of the same batch without drafts
 
   double ms() const { return draft_ms + check_ms + rest_ms; }
@@ -61,8 +62,10 @@ struct SimulationResult {
 
 /// Replays the rounds of `trace` under a policy on a machine: the policy plans, stops and cuts what
 /// the drafter proposed there, the recorded text says what would have been accepted, and the
-/// machine says how long it would have taken. machine.batch answers decode together; they start
-/// over until each was played. Throws UsageError for a policy that does not exist or needs what a
+/// machine says how long it would have taken. Of a mixture that knows experts, a check reads those
+/// that were recorded with the tree there, where an answer is alone and has one, else as many as
+/// checks of so many rows did on average. machine.batch answers decode together; they start over
+/// until each was played. Throws UsageError for a policy that does not exist or needs what a
 /// trace does not hold (features of the target).
 SimulationResult simulate(const Trace& trace, const SimulationSettings& settings);
 

@@ -53,13 +53,16 @@ class CurveFile : public testing::Test {
 
 TEST_F(CurveFile, IsAnObjectOrTheLinesOfBenchCost) {
   const MachineCurve curve = read(R"({"name": "x", "checks": [[1, 5], [2, 6]], "pass_ms": 0.5,
-    "pass_row_ms": 0.25, "first_pass_ms": 0.75, "rest_ms": 0.1, "batch": 4})");
+    "pass_row_ms": 0.25, "first_pass_ms": 0.75, "rest_ms": 0.1, "batch": 4, "expert_ms": 0.5})");
   EXPECT_EQ(curve.name, "x");
   EXPECT_EQ(curve.batch, 4);
   EXPECT_EQ(curve.pass_ms, 0.5);
   EXPECT_EQ(curve.pass_row_ms, 0.25);
-  EXPECT_DOUBLE_EQ(curve.profile().levels.back().ms, 0.5 + 0.25 * 127);
-  EXPECT_EQ(curve.profile().first_pass_ms, 0.75);
+  EXPECT_EQ(curve.expert_ms, 0.5);
+  const CostProfile profile = curve.profile(RecordedExperts({}));
+  EXPECT_DOUBLE_EQ(profile.levels.back().ms, 0.5 + 0.25 * 127);
+  EXPECT_EQ(profile.first_pass_ms, 0.75);
+  EXPECT_EQ(profile.expert_ms, 0) << "where no experts are known";
   const MachineCurve lines = read(
       "{\"rows\":1,\"ms\":4,\"context\":256}\n{\"rows\":8,\"ms\":9,\"context\":256}\n"
       "{\"bandwidth_gb_s\":60}\n");
@@ -72,7 +75,8 @@ TEST_F(CurveFile, ThatIsNoneIsRefused) {
        {"{}", "[]", "{\"checks\": []}", "{\"checks\": [[1]]}", "", "{\"checks\": [[2, 1], [1, 2]]}",
         "{\"checks\": [[1, 1]], \"pass_msec\": 2}", "{\"checks\": [[1, 0]]}",
         "{\"checks\": [[1, 1]], \"batch\": 0}", "{\"checks\": [[1, 1]], \"pass_row_ms\": -1}",
-        "{\"checks\": [[1, 1]], \"first_pass_ms\": -1}", "{\"rows\": \"x\"}\n{}"})
+        "{\"checks\": [[1, 1]], \"first_pass_ms\": -1}",
+        "{\"checks\": [[1, 1]], \"expert_ms\": -1}", "{\"rows\": \"x\"}\n{}"})
     EXPECT_THROW(read(text), Error) << text;
 }
 

@@ -99,22 +99,25 @@ class BenchSimulate : public Command {
     const double speedup = result.tok_s() / result.plain_tok_s;
     const double drafted = static_cast<double>(result.drafted) / rounds;
     const double round_ms = result.ms() * settings.machine.batch / rounds;
-    write_json({{"method", method_of(trace)},
-                {"machine", settings.machine.name},
-                {"batch", settings.machine.batch},
-                {"policy", settings.policy},
-                {"tok_s", result.tok_s()},
-                {"plain_tok_s", result.plain_tok_s},
-                {"speedup", speedup},
-                {"tau", result.tau()},
-                {"drafted_per_check", drafted},
-                {"round_ms", round_ms},
-                {"draft_ms", result.draft_ms},
-                {"check_ms", result.check_ms},
-                {"rest_ms", result.rest_ms},
-                {"tokens", result.tokens},
-                {"borrowed", borrowed},
-                {"source", settings.machine.source}});
+    Json line = {{"method", method_of(trace)},
+                 {"machine", settings.machine.name},
+                 {"batch", settings.machine.batch},
+                 {"policy", settings.policy},
+                 {"tok_s", result.tok_s()},
+                 {"plain_tok_s", result.plain_tok_s},
+                 {"speedup", speedup},
+                 {"tau", result.tau()},
+                 {"drafted_per_check", drafted},
+                 {"round_ms", round_ms},
+                 {"draft_ms", result.draft_ms},
+                 {"check_ms", result.check_ms},
+                 {"rest_ms", result.rest_ms},
+                 {"tokens", result.tokens},
+                 {"borrowed", borrowed},
+                 {"source", settings.machine.source}};
+    const double checks = rounds / settings.machine.batch;
+    if (result.experts > 0) line["experts_per_check"] = result.experts / checks;
+    write_json(line);
     table.rows.push_back({method_of(trace), settings.machine.name,
                           fmt::format("{}", settings.machine.batch), settings.policy,
                           fmt::format("{:.1f}", result.tok_s()), fmt::format("{:.2f}", speedup),
