@@ -1,14 +1,20 @@
 """Makes tables of what bench/results holds.
 
-usage: bench/table.py RESULTS                    puts the README's table and those of docs/results.md between their marks
+usage: bench/table.py RESULTS                    puts the README's table, those of docs/results.md and the figures of docs/field.md
+                                                 between their marks
+       bench/table.py --check RESULTS            names the pages in which that would change something, and fails if there are any
        bench/table.py policies RESULTS.jsonl PAGE.md   from the runs of scripts/compare_policies.sh, one after the other
 """
 import json
 import pathlib
+import re
 import sys
 import textwrap
 
 BEGIN, END = "<!-- make bench -->", "<!-- end of make bench -->"
+# A figure within a sentence: of spec_NAME.jsonl, which method's, which it is, and of a run of several temperatures at which.
+# No line begins with such a mark, which would end the paragraph.
+FIGURE = re.compile(r"(<!-- bench: (\S+) (\S+) (\w+)(?: T([\d.]+))? -->).*?(<!-- / -->)", re.DOTALL)
 
 
 def number(value: float | None, digits: int) -> str:
@@ -45,10 +51,16 @@ def interval(about: dict, key: str) -> str:
 def bound(run: dict) -> str:
     if "bandwidth_gb_s" not in run:
         return ""
-    limit = run["bandwidth_gb_s"] * 1e9 / run["weights_bytes"]
-    share = 100 * run["summary"]["none"]["tok_s"] / limit
     return (f"Reading {run['weights_bytes'] / 1e6:.0f} MB of weights for each token at {run['bandwidth_gb_s']:.0f} GB/s allows "
-            f"{limit:.0f} tok/s; plain decoding reaches {share:.0f} % of that.")
+            f"{most_tok_s(run):.0f} tok/s; plain decoding reaches {share_of_bound(run['summary']['none'], run)} % of that.")
+
+
+def most_tok_s(run: dict) -> float:
+    return run["bandwidth_gb_s"] * 1e9 / run["weights_bytes"]
+
+
+def share_of_bound(about: dict, run: dict) -> str:
+    return f"{100 * about['tok_s'] / most_tok_s(run):.0f}"
 
 
 def origin(run: dict) -> str:
@@ -173,28 +185,64 @@ def without_folder(option: str) -> str:
     return f"{key}{equals}{pathlib.Path(value).parent.name if value.endswith('.safetensors') else value}"
 
 
+def with_figures(page: str, results: pathlib.Path) -> str:
+    """The page with each figure between its marks."""
+    def put_figure(mark: re.Match) -> str:
+        begin, name, method, kind, temperature, end = mark.groups()
+        file = results / f"spec_{name}.jsonl"
+        if not file.exists():
+            sys.exit(f"{begin}: expected {file}, which is not there")
+        return begin + figure(last_line(file), method, kind, temperature, begin) + end
+
+    return FIGURE.sub(put_figure, page)
+
+
+def figure(run: dict, method: str, kind: str, temperature: str | None, mark: str) -> str:
+    if several_temperatures(run) != (temperature is not None):
+        sys.exit(f"{mark}: expected a temperature where the run has several, and there alone")
+    abouts = run["temperatures"].get(temperature, {}) if temperature else run["summary"]
+    about = {short_name(asked): abouts.get(asked) for asked in run["settings"]["methods"]}.get(method)
+    kinds = {"speedup": lambda: interval(about, "speedup"), "tau": lambda: number(about["tau"], 2),
+             "tok_s": lambda: number(about["tok_s"], 0), "share": lambda: share_of_bound(about, run),
+             "questions": lambda: str(run["questions"])}
+    if not about or kind not in kinds:
+        sys.exit(f"{mark}: expected a method and a temperature of the run, and one of {', '.join(kinds)}")
+    return kinds[kind]()
+
+
 def main() -> None:
     if sys.argv[1] == "policies":
         page = policies_page(pathlib.Path(sys.argv[2]))
         pathlib.Path(sys.argv[3]).write_text(page)
         print(page)
         return
-    results = pathlib.Path(sys.argv[1])
+    pages = pages_of(pathlib.Path(sys.argv[-1]))
+    stale = [page for page, text in pages.items() if page.read_text() != text]
+    if sys.argv[1] == "--check":
+        sys.exit("\n".join(f"{page}: not what bench/results holds (python3 bench/table.py bench/results)" for page in stale) or 0)
+    for page in stale:
+        aside = page.with_suffix(".tmp")
+        aside.write_text(pages[page])
+        aside.rename(page)
+
+
+def pages_of(results: pathlib.Path) -> dict[pathlib.Path, str]:
+    """What each page should be."""
     runs = [last_line(file) for file in sorted(results.glob("spec_*.jsonl"))]
     at_temperatures = [last_line(file) for file in results.glob("spec_smollm2_temperatures*.jsonl")]
-    put(pathlib.Path("README.md"), readme_table(max(at_temperatures, key=lambda run: run["date"])))  # the newest
     tables = [temperatures_tables(run) if several_temperatures(run) else spec_table(run) for run in runs]
     peers = [peer_table(file) for file in sorted(results.glob("peer*.jsonl"))]
-    put(pathlib.Path("docs/results.md"), [row for table in [*tables, *peers] for row in table])
+    readme, all_results, field = pathlib.Path("README.md"), pathlib.Path("docs/results.md"), pathlib.Path("docs/field.md")
+    return {readme: with_rows(readme, readme_table(max(at_temperatures, key=lambda run: run["date"]))),  # the newest
+            all_results: with_rows(all_results, [row for table in [*tables, *peers] for row in table]),
+            field: with_figures(field.read_text(), results)}
 
 
-def put(page: pathlib.Path, rows: list[str]) -> None:
-    """Writes rows between the page's marks."""
+def with_rows(page: pathlib.Path, rows: list[str]) -> str:
+    """The page with these rows between its marks."""
     before, rest = page.read_text().split(BEGIN)
     after = rest.split(END)[1]
-    aside = page.with_suffix(".tmp")
-    aside.write_text("\n".join([before + BEGIN, *rows, END]) + after)
-    aside.rename(page)
+    return "\n".join([before + BEGIN, *rows, END]) + after
 
 
 if __name__ == "__main__":

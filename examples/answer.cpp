@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "runtime/answerer.h"
+#include "runtime/cache_budget.h"
 #include "runtime/heads.h"
 #include "runtime/loaded_model.h"
 #include "text/prompt.h"

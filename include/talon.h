@@ -304,10 +304,10 @@ typedef void (*talon_round_fn)(void* user, const talon_round* round);
 typedef struct talon_engine_options {
   size_t size;
   const char* method;   /* of requests that name none, in the form of theirs; NULL: auto */
-  uint64_t cache_bytes; /* 0: one text of the whole context, at most 1 GiB */
+  uint64_t cache_bytes; /* 0: one whole context, at most 1 GiB and half of the available memory */
   int32_t cache_f32;    /* 1: keys and values are kept as float32; 0: in 16 bits */
   int32_t chunk;        /* most prompt rows of one request in one step */
-  int32_t max_nodes;    /* most draft nodes of one check */
+  int32_t max_nodes;    /* most draft nodes of one request in one check */
   int32_t most_waiting; /* requests that have no room yet; more are refused */
   double step_ms;       /* how long a step with prompts may take while others answer; 0: no limit,
                            below 0: some times what a token takes */
@@ -400,7 +400,7 @@ TALON_API void talon_sequence_free(talon_sequence* sequence);
 TALON_API talon_status talon_sequence_propose(talon_sequence* sequence, int32_t most_nodes,
                                               int32_t most_levels, talon_tree* tree);
 /* logits: of each node of the tree a row of `vocabulary` floats, `stride` floats from one to the
- * next. Accepted tokens and the next one become text. */
+ * next. Accepted tokens and the next one become text. A drafter that fails then drafts no more. */
 TALON_API talon_status talon_sequence_verify(talon_sequence* sequence, const float* logits,
                                              size_t stride, talon_verdict* verdict);
 /* Only with a feature width: the rows of the prompt but its last, and after each verdict those of

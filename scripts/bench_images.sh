@@ -1,26 +1,29 @@
 #!/usr/bin/env bash
 # Measures ways to draw with a model and a head that scripts/train_images.sh trained, and what the pictures show, beside plain
 # drawing of the same run: exact drafts, the same fixed tree with and without the noise, rules that relax, and trees that follow
-# their neighbours. Writes FOLDER/bench/NAME/ (pictures, pictures.html, run.jsonl); a part that is there is not made again.
+# their neighbours. Writes FOLDER/bench/NAME/ (pictures, pictures.html, run.jsonl); a part that is there is not made again. The last
+# line and the tables of each part go to bench/results, or to FOLDER/bench if PROMPTS or EACH is given.
 # usage: scripts/bench_images.sh FOLDER [talon]      PICTURES=icons (or cifar10)  PROMPTS=48  EACH=4  THREADS=2
 #        PROMPTS: of the speed of each method, evenly from all that are held out, which are sorted by style; EACH: pictures of
 #        every one, for what those of exact and relaxed methods show
 set -euo pipefail
 
 folder=$(realpath "${1:?usage: scripts/bench_images.sh FOLDER [talon]}")
+results=$(realpath "$(dirname "$0")/../bench/results")
 talon=$(realpath "${2:-build/talon}")
 pictures=${PICTURES:-icons}
-model=$folder/model/model
+model=model/model  # in the folder, as all that results name
 held_out=$pictures/held_out.jsonl
 codebook=$model/vq.safetensors
 cd "$folder"
 mkdir -p bench
+if [ -n "${PROMPTS:-}${EACH:-}" ]; then results=$folder/bench; fi
 
 # Paths have no commas, or they would end an option.
 head=head=head/head
 tree() { echo "eagle2:tree=$1,$head${2:+,$2}@policy=fixed"; }
-relaxed() { echo "eagle2:tree=naive_extend_57,$head,coupled=off@policy=fixed@verify=$1"; }
-lantern() { relaxed "lantern:codebook=model/model/vq.safetensors,k=$1,$2"; }
+relaxed() { echo "eagle2:tree=naive_extend_57,$head,$1@policy=fixed@verify=$2"; } # CHILDREN RULE
+lantern() { relaxed "$1" "lantern:codebook=$codebook,k=$2,$3"; }
 join() { local IFS=,; echo "$*"; }
 
 measure() { # NAME PROMPTS PICTURES_OF_EACH METHODS...
@@ -41,17 +44,26 @@ measure exact $some 1 jacobi grid jacobi+grid "eagle2:$head" "eagle2:$head+jacob
 measure trees $some 1 "$(tree naive_extend_57 coupled=off)" "$(tree naive_extend_57)" "$(tree chain coupled=off)" "$(tree chain)" \
   "$(tree mc_sim_7b_63 coupled=off)" "$(tree mc_sim_7b_63)" "jacobi:window=32@policy=fixed" \
   "eagle2:tree=naive_extend_57,$head+jacobi:window=32@policy=fixed"
+# A node's children: the likeliest ones, or drawn without replacement, as the published code of LANTERN++ does (docs/methods.md 3.1),
+# which with the rule token is exact in law.
+rules=("$(relaxed draw=on token)")
+for children in coupled=off draw=on; do
+  rules+=("$(lantern $children 10 lambda=2)" "$(lantern $children 10 lambda=5)" "$(lantern $children 5 lambda=10)"
+    "$(lantern $children 5 lambda=20)" "$(lantern $children 10 delta=0.1)" "$(lantern $children 1000 delta=0.2)"
+    "$(relaxed $children epsilon:e=0.05)" "$(relaxed $children epsilon:e=0.1)" "$(relaxed $children epsilon:e=0.2)")
+done
 measure relaxed "$held_out" "${EACH:-4}" "$(tree naive_extend_57)" "eagle2:tree=naive_extend_57,$head+jacobi:window=32@policy=fixed" \
-  "$(lantern 10 lambda=2)" "$(lantern 10 lambda=5)" "$(lantern 5 lambda=10)" "$(lantern 5 lambda=20)" "$(lantern 10 delta=0.1)" \
-  "$(lantern 1000 delta=0.2)" "$(relaxed epsilon:e=0.05)" "$(relaxed epsilon:e=0.1)" "$(relaxed epsilon:e=0.2)"
+  "${rules[@]}"
 # ADT-Tree, without neighbours, and a fixed tree of as many nodes as it has on the average.
+parts=(exact trees relaxed)
 for seed in 1 2 3; do
-  sed "s/}$/, \"seed\": $((1000 * seed))}/" $some > "bench/some_$seed.jsonl"
+  awk -v seed=$((1000 * seed)) '{ sub(/}[ \t\r]*$/, ", \"seed\": " (seed + NR - 1) "}"); print }' $some > "bench/some_$seed.jsonl"
   adaptive=eagle2:$head@policy=adjacency
   measure "adjacency_$seed" "bench/some_$seed.jsonl" 1 "$adaptive" "$adaptive:neighbour=none"
   nodes=$(tail -1 "bench/adjacency_$seed/run.jsonl" | python3 -c \
     'import json, sys; print(max(1, round(json.load(sys.stdin)["summary"][sys.argv[1]]["nodes"])))' "$adaptive")
   measure "fixed_$seed" "bench/some_$seed.jsonl" 1 "eagle2:$head@policy=eagle2:nodes=$nodes"
+  parts+=("adjacency_$seed" "fixed_$seed")
 done
 # Exact pictures of other seeds, as many of each prompt as of the relaxed rules: how far sets of one law are apart.
 others=bench/other_seeds_${EACH:-4}
@@ -61,3 +73,11 @@ awk -v each="${EACH:-4}" '{
 "$talon" image -m "$model" --batch "$others.jsonl" -o "$others" --threads "${THREADS:-2}"
 "$talon" train image compare --data "$pictures" --features features --tokenizer tokenizer --bench bench/relaxed/run.jsonl \
   --sets "$others" --report bench/compared --threads "${THREADS:-2}"
+
+mkdir -p "$results"
+for part in "${parts[@]}"; do tail -1 "bench/$part/run.jsonl"; done > "$results/images_$pictures.jsonl"
+for part in "${parts[@]}" compared; do
+  printf '## %s\n\n' "$part"
+  cat "bench/$part/pictures.md"
+  echo
+done > "$results/images_$pictures.md"

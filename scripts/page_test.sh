@@ -19,7 +19,7 @@ scripts/tiny_icons.sh "$icons"
 serve() {
   local log=$place/$1.log
   : > "$log"  # sed reads it before the server may have opened it
-  "$talon" serve --vq "$icons/vq.pt" --port 0 "${@:2}" 2> "$log" &
+  "$talon" serve --port 0 "${@:2}" 2> "$log" &
   servers+=($!)
   for _ in $(seq 600); do
     sed -nE 's/^listening on (http[^ ]+).*/\1/p' "$log" > "$place/$1.url"

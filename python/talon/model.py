@@ -56,7 +56,8 @@ class Model:
         OWNER/NAME[:FILE] of a hub.
 
         drafter: what drafts for answers that name none: DRAFTER[@policy=POLICY][@verify=RULE]; `auto` is the model's head or
-        prediction layer joined with `suffix`, `none` plain decoding. It changes the time of answers, never their tokens.
+        prediction layer joined with `suffix`, `none` plain decoding. With the rule `follow` (the default) it changes the time of
+        answers, never their tokens.
         models_folder: of what was fetched; without it $TALON_MODELS, ./downloads and ~/.local/share/talon are looked at.
         threads, context, cache_mb: 0 chooses what fits machine and model.
         weights: kept as stored, or as int8, int4, bf16 or f32.

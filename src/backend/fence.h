@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <utility>
 
 namespace talon {
@@ -24,5 +26,11 @@ class Fence {
  private:
   std::unique_ptr<Pending> pending_;
 };
+
+/// Of what one stream was asked for, in this order: the last vouches for those before it, so there
+/// is one wait.
+inline void wait_for_all(std::span<Fence> fences) {
+  for (std::size_t i = fences.size(); i > 0; --i) fences[i - 1].wait();
+}
 
 }  // namespace talon

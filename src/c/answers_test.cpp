@@ -14,6 +14,7 @@
 
 #include "c/test_model.h"
 #include "runtime/answerer.h"
+#include "runtime/cache_budget.h"
 #include "runtime/loaded_model.h"
 #include "text/prompt.h"
 

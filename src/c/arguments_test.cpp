@@ -43,7 +43,11 @@ TEST_F(CArguments, VersionsAgreeWithTheHeader) {
   EXPECT_STREQ(talon_status_name(TALON_QUEUE_FULL), "queue full");
   EXPECT_STREQ(talon_status_name(static_cast<talon_status>(99)), "unknown");
   EXPECT_STREQ(talon_finish_name(TALON_FINISH_STOP_TOKEN), "stop");
-  EXPECT_STREQ(talon_finish_name(-1), "unknown");
+  EXPECT_STREQ(talon_finish_name(TALON_FINISH_NONE), "none");
+  EXPECT_STREQ(talon_finish_name(TALON_FINISH_NO_ROOM), "no_room");
+  EXPECT_STREQ(talon_finish_name(TALON_FINISH_FAILED), "failed");
+  for (const int unknown : {-1, TALON_FINISH_FAILED + 1})
+    EXPECT_STREQ(talon_finish_name(unknown), "unknown");
 }
 
 TEST_F(CArguments, AMissingHandleOrAddressIsNamed) {

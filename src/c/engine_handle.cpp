@@ -1,6 +1,7 @@
 #include "c/engine_handle.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -13,8 +14,6 @@ namespace {
 
 using namespace talon;
 
-// That are kept for requests to come, as a server does.
-constexpr std::size_t kMostMethods = 32;
 constexpr std::string_view kSamplerPrefix = "sampler ";  // of messages about the sampler's fields
 
 talon_status status_of(Refusal::Reason reason) {
@@ -89,6 +88,7 @@ void talon_engine::make(const talon_engine_options& options, const DecodeSetting
     naming("options->method", [&] {
       methods_ = std::make_unique<NamedMethods>(*engine_, loaded.model, *cache_, settings);
     });
+    recent_methods_.emplace(*methods_);
   } catch (...) {  // what they free is the model's backend's, so it needs the turn, too
     methods_.reset();
     engine_.reset();
@@ -126,6 +126,7 @@ std::uint64_t talon_engine::submit(const talon_request& given) {
   Request request = request_of(given, model_->loaded.end_tokens);
   const Turn turn(turns_);
   request.method = method_of(given.method);
+  auto place = std::set<SequenceId>{0}.extract(0);  // room first: no request is lost
   const auto submitted = engine_->submit(std::move(request));
   if (const Refusal* refusal = std::get_if<Refusal>(&submitted)) {
     std::string_view message = refusal->message;
@@ -135,29 +136,19 @@ std::uint64_t talon_engine::submit(const talon_request& given) {
                       fmt::format("{}{}", is_of_request ? "request->" : "", message));
   }
   const SequenceId id = std::get<SequenceId>(submitted);
-  active_.insert(id);
+  place.value() = id;
+  active_.insert(std::move(place));
   return id;
 }
 
 /// Making one may load a head and measure.
 MethodId talon_engine::method_of(const char* text) {
   const std::string name = text ? text : "";
-  const auto known = std::ranges::find(known_methods_, name, &KnownMethod::name);
-  if (known != known_methods_.end()) {
-    std::rotate(known, known + 1, known_methods_.end());
-  } else {
-    const Turn turn(model_->turns);
-    naming("request->method", [&] { known_methods_.push_back({name, methods_->get(name)}); });
-    make_room_for_methods();
-  }
-  return known_methods_.back().id;
-}
-
-/// Forgets those that were last asked for the longest ago, unless a request has them.
-void talon_engine::make_room_for_methods() {
-  auto oldest = known_methods_.begin();
-  while (known_methods_.size() > kMostMethods && oldest + 1 != known_methods_.end())
-    oldest = methods_->forget(oldest->name) ? known_methods_.erase(oldest) : oldest + 1;
+  std::optional<Turn> turn;
+  if (!methods_->knows(name)) turn.emplace(model_->turns);
+  MethodId method = 0;
+  naming("request->method", [&] { method = recent_methods_->get(name); });
+  return method;
 }
 
 void talon_engine::step(talon_news_fn news, void* user) {
@@ -249,8 +240,6 @@ talon_statistics talon_engine::statistics(SequenceId id) {
   const Turn turn(turns_);
   try {
     return statistics_of(engine_->statistics(id));
-  } catch (const Bug&) {
-    throw;
   } catch (const Error&) {
     throw UsageError(fmt::format(
         "id: expected a request that waits, runs or ended in the last step, found {}", id));

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -31,7 +32,6 @@ struct talon_engine {
   talon::DecodeSettings settings_of(const talon_engine_options& options);
   void make(const talon_engine_options& options, const talon::DecodeSettings& settings);
   talon::MethodId method_of(const char* text);
-  void make_room_for_methods();
   void cancel_all();
   void step_in_turn(talon_news_fn news, void* user);
   void show_rounds();
@@ -48,11 +48,7 @@ struct talon_engine {
   std::unique_ptr<talon::Engine> engine_;
   std::unique_ptr<talon::NamedMethods> methods_;
   std::string drafter_;
-  struct KnownMethod {
-    std::string name;
-    talon::MethodId id;
-  };
-  std::vector<KnownMethod> known_methods_;  // the one that was asked for last stands last
+  std::optional<talon::RecentMethods> recent_methods_;  // of methods_
   std::set<talon::SequenceId> active_;
   talon::EngineStatistics logged_;
 

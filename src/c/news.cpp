@@ -1,14 +1,9 @@
 #include "c/news.h"
 
-#include <algorithm>
-#include <array>
 #include <numeric>
 
 namespace talon {
 namespace {
-
-constexpr std::array<const char*, 8> kFinishNames = {
-    "none", "stop", "stop_text", "length", "cancelled", "deadline", "no_room", "failed"};
 
 std::int32_t finish_of(FinishReason reason) {
   switch (reason) {
@@ -49,10 +44,8 @@ talon_statistics statistics_of(const SequenceStatistics& from) {
   to.accepted_tokens = sum(from.accepted);
   to.drafted_tokens = sum(from.drafted);
   to.preemptions = from.preemptions;
-  const auto rounds = static_cast<double>(from.accepted.size());
-  to.tau = from.accepted.empty() ? 1 : 1 + to.accepted_tokens / rounds;
-  if (from.answer_tokens > 1 && from.decode_ms > 0)
-    to.tokens_per_second = (from.answer_tokens - 1) / from.decode_ms * 1000;
+  to.tau = from.tau();
+  to.tokens_per_second = from.tokens_per_second();
   to.waiting_ms = from.waiting_ms;
   to.prefill_ms = from.prefill_ms;
   to.decode_ms = from.decode_ms;
@@ -113,6 +106,10 @@ RoundOf::RoundOf(const RoundReport& report)
 }  // namespace talon
 
 const char* talon_finish_name(int32_t finish) {
-  const auto index = static_cast<std::size_t>(finish);
-  return index < talon::kFinishNames.size() ? talon::kFinishNames[index] : "unknown";
+  using talon::FinishReason;
+  for (int index = 0; index <= static_cast<int>(FinishReason::failed); ++index) {
+    const auto reason = static_cast<FinishReason>(index);
+    if (talon::finish_of(reason) == finish) return talon::name_of(reason).data();
+  }
+  return "unknown";
 }

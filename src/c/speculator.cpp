@@ -8,6 +8,7 @@
 #include "c/defaults.h"
 #include "c/request.h"
 #include "c/structs.h"
+#include "draft/registry.h"
 #include "engine/constraint/constrained_tree.h"
 #include "runtime/heads.h"
 #include "runtime/method.h"
@@ -58,6 +59,16 @@ int vocabulary_of(const talon_speculator_options& options) {
   return of_model;
 }
 
+/// Throws UsageError for a part of `drafter` that has a head.
+void require_no_head(const std::string& drafter) {
+  for (const std::string_view part : split_drafters(drafter)) {
+    const DrafterEntry* entry = find_row(drafters(), OptionText(part).name);
+    if (!entry || !entry->needs_head) continue;
+    throw UsageError(
+        fmt::format("options->model: expected the model whose head {} is, found NULL", part));
+  }
+}
+
 std::unique_ptr<Drafter> open_drafter(const talon_speculator_options& options,
                                       const MethodText& method, SharedModel* model) {
   DrafterContext context;
@@ -68,13 +79,8 @@ std::unique_ptr<Drafter> open_drafter(const talon_speculator_options& options,
   }
   const Answers answers = model ? answers_of(model->loaded.model.config) : Answers::texts;
   const std::string name = resolve_drafter(method.drafter, context.heads, answers);
-  try {
-    return make_drafter(name, context);
-  } catch (const Bug&) {
-    if (model) throw;
-    throw UsageError(
-        fmt::format("options->model: expected the model whose head {} is, found NULL", name));
-  }
+  if (!model) require_no_head(name);
+  return make_drafter(name, context);
 }
 
 }  // namespace
@@ -96,7 +102,7 @@ std::shared_ptr<Speculator> open_speculator(const talon_speculator_options& opti
   auto made = std::make_shared<Speculator>();
   made->vocabulary = vocabulary_of(options);
   if (options.model) made->model = options.model->shared;
-  made->rule = make_verifier(method.verify.empty() ? "follow" : method.verify);
+  made->rule = make_verifier(method.verify.empty() ? "follow" : method.verify, {});
   const Turn turn(made->turns());
   made->drafter = open_drafter(options, method, made->model.get());
   made->traits = made->drafter->traits();
@@ -137,6 +143,17 @@ std::size_t talon_sequence::rows_wanted() const {
   return by_->layers.empty() ? 0 : unseen - (observed_ == 0 ? 1 : 0);
 }
 
+/// Tells the drafter of a verdict, which does not depend on it: one that throws is not asked again.
+template <typename Work>
+void talon_sequence::tell_drafter(Work&& work) {
+  if (!state_) return;
+  try {
+    work();
+  } catch (...) {
+    state_.reset();
+  }
+}
+
 /// Tokens that a draft may add to those that were observed: heads go as far as the context of their
 /// model.
 std::size_t talon_sequence::room_for_drafts() const {
@@ -172,7 +189,7 @@ void talon_sequence::observe(const float* features, std::size_t rows) {
     committed.tokens =
         std::span(tokens_).subspan(observed_, count + (committed.first_has_row ? 0 : 1));
     committed.features = buffer.rows(static_cast<int>(count));
-    if (committed.tokens.size() <= room_for_drafts()) {
+    if (state_ && committed.tokens.size() <= room_for_drafts()) {
       backend.upload(left.first(count * width), committed.features);
       by_->drafter->observe(*state_, committed);
     }
@@ -189,11 +206,11 @@ talon_tree talon_sequence::propose(int most_nodes, int most_levels) {
     throw UsageError(
         fmt::format("sequence: expected talon_sequence_observe() with {} rows first", wanted));
   }
+  proposed_ = false;  // until the tree is shown
   tree_.reset(tokens_.back());
-  proposed_ = true;
   const auto levels =
       static_cast<int>(std::min(static_cast<std::size_t>(most_levels), room_for_drafts()));
-  if (most_nodes > 0 && levels > 0) {
+  if (state_ && most_nodes > 0 && levels > 0) {
     DraftJob job;
     job.state = state_.get();
     job.plan = {most_nodes, levels, most_nodes, TreeLevels::none()};
@@ -213,6 +230,7 @@ talon_tree talon_sequence::propose(int most_nodes, int most_levels) {
   shown_probes_.clear();
   for (const DraftTree::Node& node : tree_.nodes)
     shown_probes_.push_back(node.kind == NodeKind::probe ? 1 : 0);
+  proposed_ = true;
   talon_tree shown = {};
   shown.tokens = shown_tokens_.data();
   shown.parents = shown_parents_.data();
@@ -240,19 +258,21 @@ talon_verdict talon_sequence::verify(const float* logits, std::size_t stride) {
   input.drawn = &drawn;
   const Turn turn(by_->turns());
   verdict_ = by_->rule->verify(input);
+  proposed_ = false;
   distortion_ += verdict_.distortion;
   if (by_->traits.sees_draws) {
-    by_->drafter->saw(*state_, tree_,
-                      {[&](NodeId node) { return drawn_token(input, node); },
-                       [&](NodeId node, std::span<const TokenId> others) {
-                         return drawn_without(input, node, others);
-                       }});
+    tell_drafter([&] {
+      by_->drafter->saw(*state_, tree_,
+                        {[&](NodeId node) { return drawn_token(input, node); },
+                         [&](NodeId node, std::span<const TokenId> others) {
+                           return drawn_without(input, node, others);
+                         }});
+    });
   }
-  proposed_ = false;
   for (const NodeId node : std::span(verdict_.path).subspan(1))
     tokens_.push_back(tree_[node].token);
   tokens_.push_back(verdict_.next);
-  if (by_->layers.empty()) observe_text();
+  if (by_->layers.empty()) tell_drafter([&] { observe_text(); });
   talon_verdict shown = {};
   shown.path = verdict_.path.data();
   shown.path_count = verdict_.path.size();

@@ -48,6 +48,8 @@ struct talon_sequence {
 
  private:
   void observe_text();
+  template <typename Work>
+  void tell_drafter(Work&& work);
   std::size_t rows_wanted() const;
   std::size_t room_for_drafts() const;
 
@@ -56,9 +58,9 @@ struct talon_sequence {
   talon::PositionRandom random_;
   std::vector<talon::TokenId> tokens_;  // prompt and answer; the last is the root of the next tree
   int prompt_length_;
-  double distortion_ = 0;     // of the answer so far
-  std::size_t observed_ = 0;  // tokens shown to the drafter
-  std::unique_ptr<talon::DraftState> state_;
+  double distortion_ = 0;                     // of the answer so far
+  std::size_t observed_ = 0;                  // tokens shown to the drafter
+  std::unique_ptr<talon::DraftState> state_;  // null: no longer drafted for
   talon::DraftTree tree_;
   bool proposed_ = false;
   // What was shown last.

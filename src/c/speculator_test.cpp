@@ -1,7 +1,11 @@
+#include "c/speculator.h"
+
 #include <cmath>
+#include <stdexcept>
 
 #include "c/test_model.h"
 #include "runtime/answerer.h"
+#include "runtime/cache_budget.h"
 #include "runtime/loaded_model.h"
 
 namespace talon::speculator_test {
@@ -114,8 +118,10 @@ TEST(CSpeculation, WhatIsMissingIsNamed) {
   EXPECT_EQ(open("suffix@policy=fixed", 512), TALON_BAD_ARGUMENT);
   EXPECT_TRUE(says("policy")) << talon_last_error();
   EXPECT_EQ(open("suffix@verify=nosuch", 512), TALON_BAD_ARGUMENT);
-  EXPECT_EQ(open("eagle3", 512), TALON_BAD_ARGUMENT);
-  EXPECT_TRUE(says("head")) << talon_last_error();
+  for (const char* method : {"eagle3", "suffix+dflash:head=nowhere", "draft:model=self", "mtp"}) {
+    EXPECT_EQ(open(method, 512), TALON_BAD_ARGUMENT) << method;
+    EXPECT_TRUE(says("options->model: expected the model whose head")) << talon_last_error();
+  }
   EXPECT_EQ(open("suffix", 0), TALON_BAD_ARGUMENT);
   EXPECT_EQ(open("suffix", 512), TALON_OK);
 }
@@ -147,6 +153,92 @@ TEST(CSpeculation, StepsOutOfOrderAreRefused) {
   logits[3] = 1;
   EXPECT_EQ(talon_sequence_verify(begun, logits.data(), 8, &verdict), TALON_OK);
   EXPECT_EQ(verdict.next, 3);
+}
+
+/// Drafts four tokens after the root, then throws where it was told to.
+class FragileDrafter : public Drafter {
+ public:
+  DrafterTraits traits() const override { return {.sees_draws = true}; }
+  std::unique_ptr<DraftState> start() override { return std::make_unique<DraftState>(); }
+  void observe(DraftState&, const CommittedTokens&) override {
+    if (throws_at_text) throw std::runtime_error("no more texts");
+  }
+  void saw(DraftState&, const DraftTree&, const TokenAfter&) override {
+    if (throws_at_draws) throw std::runtime_error("no more draws");
+  }
+  void propose(std::span<DraftJob> jobs) override {
+    for (TokenId token = 0; token < 4; ++token) jobs.front().tree->add(0, token, -1.0F);
+    if (throws_at_trees) throw std::runtime_error("no more guesses");
+  }
+  bool throws_at_text = false, throws_at_draws = false, throws_at_trees = false;
+};
+
+/// Accepts nothing, each time at the same distortion.
+class DistortingRule : public Verifier {
+ public:
+  std::string_view name() const override { return "distorting"; }
+  bool lossless() const override { return false; }
+  VerifyResult verify(const VerifyInput& input) const override {
+    distortions.push_back(input.distortion);
+    return {.path = {0}, .next = 5, .distortion = 0.5};
+  }
+  mutable std::vector<double> distortions;  // of the answer before each verdict
+};
+
+struct FragileSpeculation {
+  FragileSpeculation() {
+    auto of_drafter = std::make_unique<FragileDrafter>();
+    auto of_rule = std::make_unique<DistortingRule>();
+    drafter = of_drafter.get();
+    rule = of_rule.get();
+    speculator->vocabulary = 8;
+    speculator->traits = of_drafter->traits();
+    speculator->drafter = std::move(of_drafter);
+    speculator->rule = std::move(of_rule);
+    sequence = std::make_unique<talon_sequence>(speculator, request_for(prompt, 1));
+  }
+  talon_status propose() { return talon_sequence_propose(sequence.get(), 4, 2, &tree); }
+  talon_status verify() {
+    return talon_sequence_verify(sequence.get(), logits.data(), 8, &verdict);
+  }
+
+  std::shared_ptr<Speculator> speculator = std::make_shared<Speculator>();
+  FragileDrafter* drafter = nullptr;
+  DistortingRule* rule = nullptr;
+  std::vector<std::int32_t> prompt = {1, 2, 3};
+  std::unique_ptr<talon_sequence> sequence;
+  std::vector<float> logits = std::vector<float>(5UL * 8, 0.0F);
+  talon_tree tree = talon_tree_empty();
+  talon_verdict verdict = talon_verdict_empty();
+};
+
+TEST(CSpeculation, ATreeThatWasNeverShownGetsNoVerdict) {
+  FragileSpeculation test;
+  ASSERT_EQ(test.propose(), TALON_OK);
+  EXPECT_EQ(test.tree.node_count, 5U);
+  test.drafter->throws_at_trees = true;
+  EXPECT_EQ(test.propose(), TALON_FAILED);
+  EXPECT_EQ(test.verify(), TALON_BAD_ARGUMENT);
+  EXPECT_TRUE(test.rule->distortions.empty());
+  test.drafter->throws_at_trees = false;
+  EXPECT_EQ(test.propose(), TALON_OK);
+  EXPECT_EQ(test.verify(), TALON_OK);
+}
+
+TEST(CSpeculation, AVerdictStandsWhereTheDrafterFailsAndNothingIsDraftedAfterIt) {
+  for (bool FragileDrafter::*throws :
+       {&FragileDrafter::throws_at_draws, &FragileDrafter::throws_at_text}) {
+    FragileSpeculation test;
+    test.drafter->*throws = true;
+    for (std::size_t round = 0; round < 3; ++round) {
+      ASSERT_EQ(test.propose(), TALON_OK);
+      EXPECT_EQ(test.tree.node_count, round == 0 ? 5U : 1U);
+      EXPECT_EQ(test.tree.tokens[0], round == 0 ? 3 : 5);
+      ASSERT_EQ(test.verify(), TALON_OK) << talon_last_error();
+      EXPECT_EQ(test.verdict.next, 5);
+    }
+    EXPECT_EQ(test.rule->distortions, (std::vector<double>{0, 0.5, 1}));
+  }
 }
 
 TEST(CSpeculation, BeyondTheContextOfItsModelAHeadDraftsNothing) {

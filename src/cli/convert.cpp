@@ -9,9 +9,9 @@
 #include "convert/convert_model.h"
 #include "core/error.h"
 #include "draft/block/block_config.h"
+#include "draft/block/write_gguf_block.h"
 #include "draft/head/gguf_head.h"
 #include "draft/head/head_tensors.h"
-#include "draft/medusa/medusa_weights.h"
 #include "io/quote.h"
 #include "runtime/heads.h"
 
@@ -80,8 +80,8 @@ class Convert : public Command {
     app_->add_option("-m,--model", target_.model, "of a draft head: the model that it drafts for")
         ->type_name("MODEL");
     app_->add_flag("--shared-output", shared_output_,
-                   "of a draft head with a reduced vocabulary: leave its output rows out where "
-                   "they are the model's, as trained by talon; half the size, not for llama.cpp");
+                   "of a draft head: leave its output rows out where they are the model's, as "
+                   "trained by talon; half the size; of an EAGLE head not for llama.cpp");
     add_models_folder_flag(*app_, source_.models_folder);
   }
 
@@ -93,9 +93,12 @@ class Convert : public Command {
 
  private:
   void refuse_other_heads(const Checkpoint& source) const {
-    if (!is_medusa_head(source) && !is_block_head(source)) return;
-    fail("convert {}: expected a model or a draft head of the EAGLE family, found a {} head",
-         quote(source_.model), kind_of_head(source));
+    const std::string kind = kind_of_head(source);
+    if (kind != "medusa" && kind != "peagle") return;
+    fail(
+        "convert {}: expected a model or a draft head of a kind that GGUF files hold (EAGLE, "
+        "DFlash, DSpark), found a {} head, for which llama.cpp has no architecture",
+        quote(source_.model), kind);
   }
 
   int convert_head(const Checkpoint& head) {
@@ -107,21 +110,35 @@ class Convert : public Command {
     const Checkpoint target = open_checkpoint(resolve_model(source_of(target_)));
     for (const Checkpoint* read : {&head, &target}) refuse_own_file(*read, out_);
     const InterruptGuard interrupt;
-    const bool is_whole = write_gguf_head(
-        head, target, head_storage(stored_), out_,
-        shared_output_ ? HeadOutput::of_target : HeadOutput::in_file, &interrupt.stop());
+    const auto write_head = is_block_head(head) ? write_gguf_block : write_gguf_head;
+    const bool is_whole =
+        write_head(head, target, head_storage(stored_), out_,
+                   shared_output_ ? HeadOutput::of_target : HeadOutput::in_file, &interrupt.stop());
     if (!is_whole) return say_interrupted();
-    note("{} written: run it with talon run -m MODEL -d {}:head={}", quote(out_),
-         kind_of_head(open_checkpoint(out_)), out_);
+    const std::string kind = kind_of_head(open_checkpoint(out_));
+    say_what_llama_cpp_lacks(head, target, kind);
+    note("{} written: run it with talon run -m MODEL -d {}:head={}", quote(out_), kind, out_);
     return kExitDone;
+  }
+
+  /// Of a file that it loads: not of EAGLE-1's and -2's.
+  void say_what_llama_cpp_lacks(const Checkpoint& head, const Checkpoint& target,
+                                std::string_view kind) const {
+    if (kind == "eagle2") return;
+    if (target.format != CheckpointFormat::gguf) {
+      note("note: {} is no GGUF file, so {} has no tokenizer, which llama.cpp wants there",
+           quote(target_.model), quote(out_));
+    }
+    if (kind == "dflash" && read_block_config(head, block_tensors(head)).root_predicts) {
+      note("note: the row of the newest token guesses, too, which llama.cpp passes over");
+    }
   }
 
   int convert_whole(const Checkpoint& model) const {
     if (shared_output_) throw UsageError("--shared-output is for a draft head, found a model");
     if (!target_.model.empty()) {
       throw UsageError(
-          fmt::format("convert {}: -m is for a draft head of the EAGLE family, found a {} without "
-                      "\"fc.weight\"",
+          fmt::format("convert {}: -m is for a draft head, found a {} without \"fc.weight\"",
                       quote(source_.model), name_of(model.format)));
     }
     const InterruptGuard interrupt;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/inspect_drafts.h"
+#include "cli/inspect_pictures.h"
 #include "cli/options/opened_model.h"
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
@@ -65,11 +66,6 @@ Json config_json(const ModelConfig& c) {
     json["prompt"] = kind_of(c.image->prompt);
   }
   return json;
-}
-
-/// Where the tokenizer of pictures lies.
-Json pictures_json(const Checkpoint& checkpoint, const ImagePlan& plan) {
-  return {{"vq", usual_picture_tokenizer(plan, checkpoint.path).string()}};
 }
 
 Json tokenizer_json(const Tokenizer& t) {
@@ -251,15 +247,18 @@ Json inspect_checkpoint(const Checkpoint& checkpoint, const ModelOptions& option
     if (is_prediction_layer_alone(checkpoint)) {
       return Json{{"architecture", "draft head"}, {"variant", "prediction layer (mtp)"}};
     }
+    if (is_picture_tokenizer(checkpoint)) return describe_picture_tokenizer(checkpoint);
     const ModelConfig config = read_model_config(checkpoint);
     report["activations"] = name_of(activations_for(options, config));
     report["drafts"] = or_problem([&] { return inspect_drafts(checkpoint, options); });
     report["cache"] = or_problem([&] { return inspect_cache(checkpoint, options); });
-    if (config.image)
-      report["pictures"] = or_problem([&] { return pictures_json(checkpoint, *config.image); });
     if (!config.image || kind_of(config.image->prompt) == "text") {
       report["tokenizer"] =
           or_problem([&] { return tokenizer_json(Tokenizer::for_checkpoint(checkpoint)); });
+    }
+    if (config.image) {
+      const bool has_tokenizer = !report["tokenizer"].contains("problem");
+      report["pictures"] = inspect_pictures(checkpoint, *config.image, has_tokenizer);
     }
     return config_json(config);
   });

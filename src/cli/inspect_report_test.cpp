@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <fstream>
 #include <span>
 #include <vector>
+
+#include "io/test_pictures.h"
 
 namespace talon::inspect_report_test {
 namespace {
@@ -45,6 +48,8 @@ TEST(InspectReport, CountsMatricesInPartsAsWhatTheyBecome) {
   EXPECT_FALSE(report.contains("load_problem")) << report["load_problem"];
   const std::string name = "model.layers.1.mlp.up_proj.weight";
   const Json matrix = tensor_of_report(report, name);
+  ASSERT_TRUE(matrix.contains("kept_bytes"));
+  ASSERT_GT(matrix.value("bytes", 0U), 0U);
   EXPECT_GE(matrix.value("kept_bytes", 0U), matrix.value("bytes", 0U)) << matrix;
   EXPECT_EQ(tensor_of_report(report, name + "_scale").value("kept", ""), "not kept");
   EXPECT_EQ(tensor_of_report(report, "model.norm.weight").value("kept_bytes", 0U), 4U * 32U);
@@ -74,6 +79,66 @@ TEST(InspectReport, SaysWhyAModelDoesNotLoadAndCountsItsTensorsAllTheSame) {
   EXPECT_NE(inspect_text(report).find("does not load: "), std::string::npos);
   const Json kept = tensor_of_report(report, "model.layers.0.mlp.other.weight");
   EXPECT_GT(kept.value("kept_bytes", 0U), 0U) << kept;
+}
+
+std::filesystem::path unpack(const std::string& name) {
+  return test::unpack_picture("talon_inspect_report", name);
+}
+
+Json config_of(const std::filesystem::path& file) {
+  return inspect_checkpoint(open_checkpoint(file), one_thread())["config"];
+}
+
+TEST(InspectReport, NamesATokenizerOfPicturesAlone) {
+  const Json llamagen = config_of(unpack("vq.pt"));
+  EXPECT_EQ(llamagen["architecture"], "tokenizer of pictures (VQ)") << llamagen;
+  EXPECT_EQ(llamagen["layout"], "LlamaGen");
+  EXPECT_EQ(llamagen["codebook"].size(), 2U);
+  EXPECT_EQ(llamagen["cell_pixels"], 2);
+  EXPECT_EQ(llamagen["decoder"], true);
+  const Json chameleon = config_of(unpack("chameleon_vq.pt"));
+  EXPECT_EQ(chameleon["layout"], "Chameleon") << chameleon;
+  EXPECT_EQ(chameleon["decoder"], true);
+}
+
+/// Of words and the tokenizer of pictures, none, one and both lie beside the model.
+TEST(InspectReport, SaysWhatAModelOfWordsLacks) {
+  const auto folder = unpack("words/model.safetensors").parent_path();
+  std::filesystem::remove(folder / "words.json");
+  std::filesystem::remove(folder / "vq.safetensors");
+  const auto pictures = [&] {
+    return inspect_checkpoint(open_checkpoint(folder), one_thread())["pictures"];
+  };
+  EXPECT_TRUE(pictures()["layout"].get<std::string>().starts_with("LlamaGen with words"));
+  EXPECT_EQ(pictures()["missing"], Json::array({"vq", "words"}));
+  std::filesystem::copy_file(test::kPictureGoldens / "words/words.json", folder / "words.json");
+  EXPECT_EQ(pictures()["missing"], Json::array({"vq"}));
+  std::ofstream(folder / "vq.safetensors") << "a tokenizer";
+  EXPECT_EQ(pictures()["missing"], Json::array());
+  std::filesystem::remove(folder / "vq.safetensors");
+}
+
+TEST(InspectReport, NamesTheLayoutOfModelsThatDraw) {
+  Checkpoint classes = open_checkpoint(unpack("c2i.pt"));
+  classes.metadata["grid"] = 4;
+  const Json of_classes = inspect_checkpoint(classes, one_thread())["pictures"];
+  EXPECT_EQ(of_classes["layout"], "LlamaGen, classes") << of_classes;
+  EXPECT_TRUE(of_classes["class_names"].is_null());
+  const Json of_captions =
+      inspect_checkpoint(open_checkpoint(unpack("t2i_256.pt")), one_thread())["pictures"];
+  EXPECT_EQ(of_captions["layout"], "LlamaGen, captions");
+  EXPECT_EQ(of_captions["missing"].back(), "features of captions (--caption-features)");
+  for (const auto& [name, layout] : {std::pair<std::string, std::string>("anole", "Chameleon"),
+                                     {"lumina", "Lumina-mGPT"},
+                                     {"janus", "Janus"},
+                                     {"lantern", "LlamaGen, captions, of LANTERN"}}) {
+    const auto folder = unpack(name + "/model.safetensors").parent_path();
+    const Json report = inspect_checkpoint(open_checkpoint(folder), one_thread());
+    EXPECT_EQ(report["pictures"]["layout"], layout) << report["config"];
+    if (name == "lantern") continue;
+    EXPECT_EQ(report["pictures"]["missing"].back(), "tokenizer") << name;
+    EXPECT_NE(inspect_text(report).find("missing "), std::string::npos);
+  }
 }
 
 }  // namespace

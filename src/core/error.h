@@ -32,7 +32,8 @@ class BusyError : public Error {
   using Error::Error;
 };
 
-/// A broken promise inside the program. Thrown by expects(); never caught except to report it.
+/// A broken promise inside the program. Thrown by expects(). Caught only to report it or to end the
+/// one sequence it struck.
 class Bug : public std::logic_error {
  public:
   using std::logic_error::logic_error;

@@ -189,7 +189,7 @@ void ThreadPool::adapt() {
 
 void ThreadPool::learn(double work, WorkerChoice::Time begin) {
   choice_->learn(work, begin, WorkerChoice::Clock::now());
-  active_ = choice_->workers();
+  set_active(choice_->workers());
 }
 
 void ThreadPool::run_erased(Erased body, void* context) {

@@ -25,10 +25,9 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int threads() const { return threads_; }
-  /// Workers of the next region, at most threads(); the others sleep. Changes only in set_active()
-  /// and, once adapt() was called, at the end of a timed region.
+  /// Workers of the next region, at most threads(); the others sleep. Changes only once adapt() was
+  /// called, at the end of a timed region.
   int active() const { return active_; }
-  void set_active(int workers);
 
   /// From here on as many workers are active as finish timed regions soonest (WorkerChoice).
   void adapt();
@@ -83,6 +82,9 @@ class ThreadPool {
       }
     }
   }
+
+ protected:
+  void set_active(int workers);
 
  private:
   static constexpr std::size_t kStepsOfRest = 4;

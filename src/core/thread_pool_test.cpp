@@ -20,6 +20,12 @@
 namespace talon::thread_pool_test {
 namespace {
 
+/// One that is told how many workers are active.
+struct ToldPool : ThreadPool {
+  using ThreadPool::set_active;
+  using ThreadPool::ThreadPool;
+};
+
 TEST(ThreadPool, EveryIndexIsHandedOutOnce) {
   for (int threads : {1, 2, 4}) {
     ThreadPool pool(threads);
@@ -37,7 +43,7 @@ TEST(ThreadPool, EveryIndexIsHandedOutOnce) {
 
 TEST(ThreadPool, SharedIndicesAreHandedOutOnceAndMostInOneRunAWorker) {
   for (int threads : {1, 2, 4}) {
-    ThreadPool pool(threads);
+    ToldPool pool(threads);
     for (std::size_t total = 0; total < 300; ++total) {
       pool.set_active(1 + static_cast<int>(total) % threads);
       std::vector<std::atomic<int>> seen(total);
@@ -107,7 +113,7 @@ TEST(ThreadPool, AnExceptionOfAWorkerReachesTheCallerAndThePoolLivesOn) {
 }
 
 TEST(ThreadPool, OnlyActiveWorkersTakePartHoweverOftenTheirNumberChanges) {
-  ThreadPool pool(4);
+  ToldPool pool(4);
   for (int repeat = 0; repeat < 500; ++repeat) {
     const int active = 1 + repeat * 7 % 4;
     pool.set_active(active);
@@ -128,7 +134,7 @@ TEST(ThreadPool, OnlyActiveWorkersTakePartHoweverOftenTheirNumberChanges) {
 }
 
 TEST(ThreadPool, WorkersThatSleepWakeUp) {
-  ThreadPool pool(3);
+  ToldPool pool(3);
   for (const int active : {3, 1, 2, 3}) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     pool.set_active(active);

@@ -3,15 +3,16 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "backend/memory.h"
+#include "core/feature_tap.h"
 #include "core/philox.h"
 #include "core/types.h"
-#include "model/target.h"
 #include "sample/sampler.h"
 #include "tree/draft_tree.h"
 #include "tree/tree_policy.h"
@@ -19,7 +20,7 @@
 namespace talon {
 
 /// Whose text is drafted for. What is remembered of the texts of one tenant shows in no other's,
-/// not even in time.
+/// not even in time, but for counts of how often drafts were right.
 struct TextOwner {
   std::uint64_t tenant = 0;
   bool reuses = true;  // what others of the tenant left
@@ -105,7 +106,7 @@ struct DraftJob {
 
 /// What a drafter is, and what it wants. The same for as long as it lives.
 struct DrafterTraits {
-  /// What observe() wants of the target rows; the Target must have been made with the same taps.
+  /// What observe() wants of the target rows; columns come in this order.
   std::vector<FeatureTap> taps = {};
   /// propose() may be given trees that hold branches of other drafters (merged.h), to grow below
   /// their nodes as well as from the root. It may propose their nodes again. Below them its log_p
@@ -120,6 +121,8 @@ struct DrafterTraits {
   bool is_plain = false;
   /// Of weights that growing a tree by one level reads; 0: its levels are not passes of a network.
   std::size_t pass_bytes = 0;
+  /// Files or folders that its weights were loaded from.
+  std::vector<std::filesystem::path> weight_files = {};
 };
 
 }  // namespace talon

@@ -138,7 +138,8 @@ DrafterEntry eagle1_drafter() {
                      window_options()),
               head_options()),
           .make = make_eagle1,
-          .needs_head = true};
+          .needs_head = true,
+          .passes_by_level = true};
 }
 
 DrafterEntry eagle2_drafter() {
@@ -148,7 +149,8 @@ DrafterEntry eagle2_drafter() {
               "confidence",
           .options = joined(joined(dynamic_options("6"), window_options()), head_options()),
           .make = make_eagle2,
-          .needs_head = true};
+          .needs_head = true,
+          .passes_by_level = true};
 }
 
 DrafterEntry mtp_drafter() {
@@ -158,7 +160,8 @@ DrafterEntry mtp_drafter() {
               "further with drafts such a tree",
           .options = joined(dynamic_options("4"), head_options()),
           .make = make_mtp,
-          .needs_head = true};
+          .needs_head = true,
+          .passes_by_level = true};
 }
 
 DrafterEntry eagle3_drafter() {
@@ -171,7 +174,8 @@ DrafterEntry eagle3_drafter() {
           .options = joined(joined(joined(dynamic_options("8"), {taps}), window_options()),
                             head_options()),
           .make = make_eagle3,
-          .needs_head = true};
+          .needs_head = true,
+          .passes_by_level = true};
 }
 
 }  // namespace talon

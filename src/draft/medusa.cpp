@@ -38,7 +38,9 @@ class MedusaDrafter : public Drafter {
         network_(*weights_, options.coupling, options.levels),
         features_(backend_.allocate(MedusaNetwork::kMostRows, weights_->config.hidden)) {}
 
-  DrafterTraits traits() const override { return {.taps = {{FeatureTap::kFinalNorm}}}; }
+  DrafterTraits traits() const override {
+    return {.taps = {{FeatureTap::kFinalNorm}}, .weight_files = {weights_->source}};
+  }
 
   std::unique_ptr<DraftState> start() override {
     auto state = std::make_unique<MedusaState>();

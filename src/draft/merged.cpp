@@ -32,6 +32,8 @@ class MergedDrafter : public Drafter {
       }
       readers_.push_back(taps_.add(part_traits_.back().taps));
       traits_.pass_bytes += part_traits_.back().pass_bytes;
+      const auto& files = part_traits_.back().weight_files;
+      traits_.weight_files.insert(traits_.weight_files.end(), files.begin(), files.end());
       traits_.sees_draws |= part_traits_.back().sees_draws;
       if (!part_traits_.back().extends_trees) order_.push_back(part);
     }

@@ -20,9 +20,8 @@ struct MergedPart {
 ///
 /// One score for all: what a part believes of a node given its parent is corrected by how often
 /// nodes with such a belief, from the same parts, at the same depth, became text; of parts that
-/// agree the largest belief counts, and the children of one node share at most 1. The target must
-/// have been made with all parts' taps, one after the other. Throws UsageError for a part that
-/// draws its children. REQUIRES: 2 to 16 parts.
+/// agree the largest belief counts, and the children of one node share at most 1. Throws UsageError
+/// for a part that draws its children. REQUIRES: 2 to 16 parts.
 std::unique_ptr<Drafter> make_merged_drafter(std::vector<MergedPart> parts);
 
 }  // namespace talon

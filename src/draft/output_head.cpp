@@ -57,14 +57,17 @@ std::vector<float> OutputHead::logits(const View& features, const OutputNorm& no
                                       const GuideFeatures& guides) {
   const auto width = static_cast<std::size_t>(matrix_.rows);
   std::vector<float> all(static_cast<std::size_t>(features.rows) * width);
+  std::vector<Fence> fences;
   for (int first = 0; first < features.rows; first += kMostRows) {
     const int rows = std::min(kMostRows, features.rows - first);
     const View logits = logits_.rows(rows);
     product(features.row_range(first, rows), norm, logits);
     if (guides.features) guide(logits, first, norm, guides);
-    backend_.download(logits, std::span(all).subspan(static_cast<std::size_t>(first) * width,
-                                                     static_cast<std::size_t>(rows) * width));
+    const auto to = std::span(all).subspan(static_cast<std::size_t>(first) * width,
+                                           static_cast<std::size_t>(rows) * width);
+    fences.push_back(backend_.download_async(logits, to));
   }
+  wait_for_all(fences);
   return all;
 }
 

@@ -38,7 +38,8 @@ class OutputHead {
   RowChildren top_children(const View& features, int count, std::span<const DraftPlace> places,
                            const OutputNorm& norm = {}, const GuideFeatures& guide = {});
 
-  /// The logits after each row of `features`, row after row, on the host. Any number of rows.
+  /// The logits after each row of `features`, row after row, on the host. Any number of rows, one
+  /// wait.
   std::vector<float> logits(const View& features, const OutputNorm& norm = {},
                             const GuideFeatures& guide = {});
 

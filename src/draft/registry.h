@@ -11,11 +11,12 @@
 #include "core/options.h"
 #include "draft/drafter.h"
 #include "draft/shared_weights.h"
+#include "model/model.h"
 
 namespace talon {
 
-/// The path of a draft head of this kind (eagle2, eagle3, medusa) for the target; empty: there is
-/// none.
+/// The path of a draft head of this kind (a name of `drafters()` that needs a head) for the target;
+/// empty: there is none.
 using HeadFinder = std::function<std::string(std::string_view kind)>;
 
 /// What a drafter may need to be made. Borrowed.
@@ -43,7 +44,8 @@ struct DrafterEntry {
   std::string_view summary;  // one line, with the paper
   std::vector<Option> options;
   std::unique_ptr<Drafter> (*make)(Options& options, const DrafterContext& context);
-  bool needs_head = false;  // cannot be made without a draft head for the target
+  bool needs_head = false;       // cannot be made without a draft head for the target
+  bool passes_by_level = false;  // its network runs once for each level of a tree
 };
 std::span<const DrafterEntry> drafters();
 

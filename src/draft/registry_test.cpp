@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "backend/cpu/cpu.h"
 #include "core/error.h"
+#include "io/checkpoint.h"
+#include "model/model.h"
 
 namespace talon::registry_test {
 namespace {
@@ -70,6 +75,25 @@ TEST(Drafters, AStageThatIsAHeadAndItsFileBelongTogether) {
           << error.what();
     }
   }
+}
+
+TEST(Drafters, SayWhichFilesTheirWeightsAreFrom) {
+  const std::string golden = TALON_TEST_DATA "/golden/";
+  const auto backend = make_cpu_backend({.threads = 1});
+  const Model target = load_model(open_checkpoint(golden + "stories260k/target"), *backend);
+  const auto files_of = [&](const std::string& text) {
+    return make_drafter(text, {.target = &target})->traits().weight_files;
+  };
+  using Files = std::vector<std::filesystem::path>;
+  for (const auto& [name, head] :
+       {std::pair{"eagle2", "stories260k/eagle1_head"},
+        std::pair{"eagle3", "stories260k/eagle3_head"}, std::pair{"dflash", "blocks/dflash/head"},
+        std::pair{"dspark", "blocks/dspark/head"}, std::pair{"peagle", "blocks/peagle/head"}}) {
+    EXPECT_EQ(files_of(name + (":head=" + golden) + head), Files{golden + head}) << name;
+  }
+  EXPECT_EQ(files_of("suffix"), Files{});
+  const Files merged = {target.source, golden + "stories260k/eagle3_head"};
+  EXPECT_EQ(files_of("draft:model=self+suffix+eagle3:head=" + merged[1].string()), merged);
 }
 
 TEST(Drafters, SeveralAreJoinedWithPlus) {

@@ -139,7 +139,7 @@ TEST(PictureFacts, ThatDifferAreNamed) {
 TEST(PictureFacts, OfARelaxedRuleSayWhatDrafted) {
   PictureFacts facts{"red cat", 5, 1, {.temperature = 1}, "icons", "jacobi", "epsilon:e=0.1"};
   facts.policy = "fixed";
-  facts.lossless = false;
+  facts.keeps_codes = false;
   const PngTexts texts = texts_of(facts);
   EXPECT_EQ(difference(texts, facts), "");
   facts.drafter = "grid";
@@ -147,7 +147,7 @@ TEST(PictureFacts, OfARelaxedRuleSayWhatDrafted) {
   facts.drafter = "jacobi";
   facts.policy = "throughput";
   EXPECT_EQ(difference(texts, facts), "policy fixed, not throughput");
-  facts.lossless = true;
+  facts.keeps_codes = true;
   EXPECT_EQ(difference(texts, facts), "");
 }
 

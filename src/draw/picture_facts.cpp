@@ -47,6 +47,19 @@ std::string bias_text(const std::vector<std::pair<TokenId, float>>& bias) {
 
 }  // namespace
 
+PngTexts computed_by(const LoadedModel& loaded, const VqDecoder& decoder, BackendKind backend,
+                     KvType kv) {
+  const ImagePlan& plan = *loaded.model.config.image;
+  const bool reference = backend == BackendKind::reference;
+  return {{"model_fingerprint", loaded.fingerprint},
+          {"vq_fingerprint", decoder.fingerprint()},
+          {"cells", fmt::format("{}x{}", plan.columns, plan.rows)},
+          {"weights", std::string(name_of(loaded.weights))},
+          {"activations", reference ? "none" : std::string(name_of(loaded.activations))},
+          {"kv", std::string(name_of(kv))},
+          {"backend", reference ? "reference" : "cpu"}};
+}
+
 PngTexts texts_of(const PictureFacts& facts) {
   const SamplerOptions& s = facts.sampler;
   PngTexts texts = {{"prompt", facts.prompt},
@@ -83,7 +96,7 @@ std::string difference(const PngTexts& found, const PictureFacts& facts) {
   const PngTexts wanted = texts_of(facts);
   std::vector<std::string_view> keys(std::begin(kDeciding), std::end(kDeciding));
   keys.insert(keys.end(), std::begin(kComputedBy), std::end(kComputedBy));
-  if (!facts.lossless) keys.insert(keys.end(), {kDrafter, kPolicy});
+  if (!facts.keeps_codes) keys.insert(keys.end(), {kDrafter, kPolicy});
   for (const std::string_view key : keys) {
     const std::string_view there = text_of(found, key), here = text_of(wanted, key);
     if (there == here) continue;

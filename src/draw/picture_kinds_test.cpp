@@ -388,27 +388,6 @@ std::vector<TokenId> stored(const Model& model, std::vector<TokenId> tokens) {
   return tokens;
 }
 
-/// The tokenizer of Janus's pictures lies among its other tensors.
-TEST(Decoders, OfJanusIsInTheModelItself) {
-  const fs::path folder = scratch("janus_whole");
-  fs::copy_file(test::kPictureGoldens / "janus/config.json", folder / "config.json",
-                fs::copy_options::overwrite_existing);
-  const fs::path vq_file = test::unpack_picture("talon_draw", "vq.pt");
-  const Checkpoint model = open_checkpoint(folder_of("janus")), vq = open_checkpoint(vq_file);
-  std::vector<TensorToWrite> tensors;
-  for (const StoredTensor& tensor : model.tensors)
-    tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
-  for (const StoredTensor& tensor : vq.tensors)
-    tensors.push_back({"gen_vision_model." + tensor.name, tensor.type, tensor.shape, tensor.bytes});
-  write_safetensors(folder / "model.safetensors", tensors);
-  const TestModel janus(folder, make_cpu_backend({}));
-  const std::vector<TokenId> codes = {1, 5, 2, 23, 0, 4, 9, 9, 3, 7, 1, 2};
-  EXPECT_EQ(open_picture_decoder(janus.model).values(codes),
-            open_picture_decoder(janus.model, vq_file).values(codes));
-  contains(said([] { open_picture_decoder(open_tiny("janus", 1).model); }),
-           "quantize.embedding.weight");
-}
-
 TEST(TextPrompts, AreThoseOfTheirFamily) {
   using Ids = std::vector<TokenId>;
   const TestModel anole = open_tiny("anole", 1), lumina = open_tiny("lumina", 1),
@@ -443,6 +422,16 @@ TEST(TextPrompts, WithoutWhatTheyNeedAreRefused) {
            "prompt: expected a text for anole, got the number of a class");
   contains(said([&] { text_prompt(anole.model, &words, std::string(70000, 'x')); }),
            "prompt: expected at most 65536 bytes");
+}
+
+/// Both of its sides are told by tokens.
+TEST(Sizes, WithoutATokenInTheVocabularyAreRefused) {
+  for (const Json& grid : {Json({2, 16}), Json({16, 2})}) {
+    contains(said([&] {
+               open_large("lumina", {{"grid", grid}, {"max_position_embeddings", 256}}, 1);
+             }),
+             "\"vocab_size\": expected at least 42 tokens, found 40");
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "core/error.h"
 #include "draw/row_constraint.h"
@@ -328,15 +329,22 @@ std::filesystem::path usual_picture_tokenizer(const ImagePlan& plan,
   return file;
 }
 
+std::function<std::filesystem::path()> codebook_of(const Model& model, std::filesystem::path file) {
+  return [plan = plan_of(model), source = model.source, file = std::move(file)] {
+    if (file.empty()) return usual_picture_tokenizer(plan, source);
+    require_tokenizer_file(file);
+    return file;
+  };
+}
+
 VqDecoder open_picture_decoder(const Model& model, const std::filesystem::path& file) {
   const ImagePlan& plan = plan_of(model);
-  if (!file.empty()) require_tokenizer_file(file);
-  const auto path = file.empty() ? usual_picture_tokenizer(plan, model.source) : file;
+  const auto path = codebook_of(model, file)();
   VqDecoder decoder(open_checkpoint(path), plan.rows, plan.columns, model.backend->threads());
   const int codes = plan.codes_of(model.config.vocabulary);
-  if (decoder.codes() < codes) {
-    fail("open tokenizer {}: expected at least the {} codes of the model, found {}", path.string(),
-         codes, decoder.codes());
+  if (decoder.codes() != codes) {
+    fail("open tokenizer {}: expected the {} codes of the model, found {}", path.string(), codes,
+         decoder.codes());
   }
   return decoder;
 }

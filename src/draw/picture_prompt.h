@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -74,6 +75,11 @@ std::string_view kind_of(ImagePlan::Prompt prompt);
 /// Error naming a file that is missing.
 std::filesystem::path usual_picture_tokenizer(const ImagePlan& plan,
                                               const std::filesystem::path& source);
+
+/// Finds the tokenizer of a model's codes for rules that compare them (DecodeSettings::codebook),
+/// when the model may lie elsewhere. file: of the tokenizer; empty: the usual one. What it gives
+/// throws Error naming a file that is missing.
+std::function<std::filesystem::path()> codebook_of(const Model& model, std::filesystem::path file);
 
 /// The decoder of the model's codes. file: of the tokenizer; empty: the usual one. Throws Error
 /// naming what is missing or does not fit, UsageError for a model that writes text.

@@ -5,6 +5,7 @@
 #include "backend/reference/reference.h"
 #include "draw/picture_prompt.h"
 #include "io/formats/write_safetensors.h"
+#include "io/pictures/vq_names.h"
 #include "io/test_files.h"
 #include "io/test_pictures.h"
 
@@ -53,6 +54,40 @@ TEST(PictureTokenizer, IsAskedForWhereAModelHasTheEncoderAlone) {
   EXPECT_NE(message.find("vq.safetensors: there is no such file; --vq names another"),
             std::string::npos)
       << message;
+}
+
+/// Janus's lies among its other tensors, without --vq for rules that compare codes, too.
+TEST(PictureTokenizer, OfJanusIsInTheModelItself) {
+  const auto backend = make_reference_backend(1);
+  const fs::path file = unpack("janus/model.safetensors"), folder = file.parent_path();
+  const Model without = load_model(open_checkpoint(folder), *backend);
+  EXPECT_NE(test::message_of([&] { open_picture_decoder(without); }).find(kVqCodebook),
+            std::string::npos);
+  const Checkpoint model = open_checkpoint(file), vq = open_checkpoint(unpack("vq.pt"));
+  std::vector<TensorToWrite> whole, alone;
+  for (const StoredTensor& tensor : model.tensors)
+    whole.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
+  for (const StoredTensor& tensor : vq.tensors) {
+    TensorToWrite part{tensor.name, tensor.type, tensor.shape, tensor.bytes};
+    if (tensor.name == kVqCodebook) {  // as many codes as the model has
+      part.shape[0] = 24;
+      part.bytes = part.bytes.first(24 * 8 * sizeof(float));
+    }
+    alone.push_back(part);
+    part.name.insert(0, kJanusVq);
+    whole.push_back(part);
+  }
+  const fs::path other = folder / "alone.vq";
+  write_safetensors(other, alone);
+  write_safetensors(file, whole);
+  const Model janus = load_model(open_checkpoint(folder), *backend);
+  const std::vector<TokenId> codes = {1, 5, 2, 23, 0, 4, 9, 9, 3, 7, 1, 2};
+  EXPECT_EQ(open_picture_decoder(janus).values(codes),
+            open_picture_decoder(janus, other).values(codes));
+  EXPECT_EQ(codebook_of(janus, "")(), folder);
+  EXPECT_EQ(codebook_of(janus, other)(), other);
+  EXPECT_NE(test::message_of([&] { codebook_of(janus, folder / "none")(); }).find("no such file"),
+            std::string::npos);
 }
 
 }  // namespace

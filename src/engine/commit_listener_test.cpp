@@ -9,6 +9,7 @@
 #include "draft/random_tree.h"
 #include "draft/registry.h"
 #include "engine/test_model.h"
+#include "model/target.h"
 
 namespace talon::commit_listener_test {
 namespace {

@@ -219,9 +219,8 @@ std::string_view Engine::drop_reason() const { return state_->faults.drop_reason
 
 const SequenceStatistics& Engine::statistics(SequenceId id) const {
   if (const Sequence* sequence = state_->find(id)) return sequence->statistics;
-  for (const auto& sequence : state_->finished) {
+  for (const auto& sequence : state_->finished)
     if (sequence->id == id) return sequence->statistics;
-  }
   fail("statistics of sequence {}: expected one that runs or just finished", id);
 }
 
@@ -290,6 +289,7 @@ void Engine::State::note_rows(std::span<const Scheduled> scheduled) {
 /// Gives those that run room for their next rows. The oldest is never set back while others run,
 /// so that some sequence always comes to its end.
 void Engine::State::make_room() {
+  if (end_guides(running)) waiting.retry();
   while (!give_room(running, options.chunk)) set_back_youngest();
 }
 

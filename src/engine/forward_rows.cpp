@@ -1,5 +1,6 @@
 #include "engine/forward_rows.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -15,18 +16,28 @@ TokenId ForwardRows::Found::vouched(std::size_t row) const {
        std::isnan(logit) ? "NaN" : "infinity");
 }
 
-void ForwardRows::begin(const View& logits, Foresee foresee) {
+void ForwardRows::begin(const View& logits, Foresight foresight) {
   logits_ = logits;
-  foresee_ = std::move(foresee);
+  foresight_ = std::move(foresight);
   has_likeliest_ = has_winners_ = false;
+  fetched_rows_ = 0;
+  place_.assign(static_cast<std::size_t>(logits.rows), -1);
 }
 
 std::span<const float> ForwardRows::logits(int row) {
-  const auto count = static_cast<std::size_t>(logits_.cols);
-  if (backend_.traits().memory_bytes == 0) return {logits_.row(row), count};
-  fetched_.resize(count);
-  backend_.download(logits_.row_range(row, 1), fetched_);
-  return fetched_;
+  const auto width = static_cast<std::size_t>(logits_.cols);
+  const BackendTraits traits = backend_.traits();
+  if (traits.memory_bytes == 0) return {logits_.row(row), width};
+  const auto place_of = [this](int any) -> int& { return place_[static_cast<std::size_t>(any)]; };
+  if (place_of(row) < 0) {
+    std::vector<int> rows;
+    if (traits.wait_us > 0) rows = foresight_.reads();
+    if (std::ranges::find(rows, row) == rows.end()) rows.push_back(row);
+    std::erase_if(rows, [&](int other) { return place_of(other) >= 0; });
+    fetch_logits(rows);
+    for (const int fetched : rows) place_of(fetched) = static_cast<int>(fetched_rows_++);
+  }
+  return std::span(fetched_).subspan(static_cast<std::size_t>(place_of(row)) * width, width);
 }
 
 TokenId ForwardRows::argmax(int row) {
@@ -42,7 +53,7 @@ TokenId ForwardRows::argmax(int row) {
 TokenId ForwardRows::race(int row, const RaceDraw& draw) {
   const auto place = static_cast<std::size_t>(row);
   if (backend_.traits().wait_us > 0 && !has_winners_) {
-    draws_ = foresee_();
+    draws_ = foresight_.races();
     expects(draws_.size() == static_cast<std::size_t>(logits_.rows), "a race for each row");
     find_winners(logits_, draws_, winners_);
     has_winners_ = true;
@@ -68,6 +79,21 @@ void ForwardRows::make_room(int rows) {
   if (best_.size() >= rows) return;
   largest_ = backend_.allocate(rows, 1);
   best_ = backend_.allocate_indices(rows);  // last: it says how many there is room for
+}
+
+/// Behind those that were fetched before: neighbours together, all in one wait.
+void ForwardRows::fetch_logits(std::span<const int> rows) {
+  const auto width = static_cast<std::size_t>(logits_.cols);
+  fetched_.resize(std::max(fetched_.size(), (fetched_rows_ + rows.size()) * width));
+  std::vector<Fence> fences;
+  for (std::size_t begin = 0, end; begin < rows.size(); begin = end) {
+    for (end = begin + 1; end < rows.size() && rows[end] == rows[end - 1] + 1;) ++end;
+    const View run = logits_.row_range(rows[begin], static_cast<int>(end - begin));
+    const auto to =
+        std::span(fetched_).subspan((fetched_rows_ + begin) * width, (end - begin) * width);
+    fences.push_back(backend_.download_async(run, to));
+  }
+  wait_for_all(fences);
 }
 
 /// Two results, one wait.

@@ -11,19 +11,23 @@ namespace talon {
 /// Rows of logits of one forward after another, each of which has been waited for. Where the
 /// backend's memory is the host's, logits are read in place. Where a wait costs nothing each row is
 /// asked about when it is asked for; else the first question about a most likely token is put for
-/// all rows of the forward, those of all sequences, at once, and so is the first about a race.
-/// Borrows the backend.
+/// all rows of the forward, those of all sequences, at once, and so is the first about a race; with
+/// the first logits come those of all rows that will be read. Borrows the backend.
 class ForwardRows {
  public:
   explicit ForwardRows(Backend& backend) : backend_(backend), best_(backend.allocate_indices(0)) {}
 
-  /// What will race for each row, as far as that is known: a row that is asked about with another
-  /// draw is asked about alone.
-  using Foresee = std::function<std::vector<RaceDraw>()>;
+  /// What the rows will be asked, as far as that is known: a row that is asked something else is
+  /// asked alone.
+  struct Foresight {
+    /// What will race for each row; called once at most, by the first race().
+    std::function<std::vector<RaceDraw>()> races;
+    /// Rows whose logits will be read; called by each logits() of a row that has not been fetched.
+    std::function<std::vector<int>()> reads;
+  };
 
-  /// logits: [rows, vocabulary], borrowed until the next call. `foresee`: called once at most, by
-  /// the first race() after this.
-  void begin(const View& logits, Foresee foresee);
+  /// logits: [rows, vocabulary], borrowed until the next call.
+  void begin(const View& logits, Foresight foresight);
   /// Of row `row`, valid until the next call.
   std::span<const float> logits(int row);
   /// As TargetRows::argmax and race.
@@ -41,11 +45,14 @@ class ForwardRows {
   void find_winners(const View& rows, std::span<const RaceDraw> draws, Found& winners);
   void make_room(int rows);
   void fetch(int rows, Found& found);
+  void fetch_logits(std::span<const int> rows);
 
   Backend& backend_;
   View logits_;
-  Foresee foresee_;
-  std::vector<float> fetched_;  // one row
+  Foresight foresight_;
+  std::vector<float> fetched_;  // rows of logits, and room
+  std::size_t fetched_rows_ = 0;
+  std::vector<int> place_;  // of each row among those; -1: not fetched
   // What the backend found last.
   IndexBuffer best_;
   Buffer largest_;

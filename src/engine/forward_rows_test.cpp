@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+#include <memory>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "backend/reference/reference.h"
-#include "backend/wrap/forwarding.h"
+#include "backend/wrap/test_device.h"
 #include "core/error.h"
 #include "draft/registry.h"
 #include "engine/test_model.h"
@@ -48,6 +52,7 @@ class AskedBackend : public ForwardingBackend {
 };
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+const std::string kGolden = TALON_TEST_DATA "/golden/stories260k/";
 const std::vector<float> kLogits = {0, 3,    1,  //
                                     7, 2,    7,  //
                                     1, kNan, 5};
@@ -60,7 +65,7 @@ class Rows {
   }
   void begin(const std::vector<float>& values) {
     backend.upload(values, logits.view());
-    rows.begin(logits.view(), [this] { return foreseen; });
+    rows.begin(logits.view(), {[this] { return foreseen; }, [] { return std::vector<int>(); }});
   }
 
   AskedBackend backend;
@@ -135,8 +140,7 @@ TEST(ForwardRows, RaceForAllTreesAtOnceWhereAWaitCosts) {
 TEST(ForwardRows, OfAnEngineWaitOnceForTheDrawsOfAForward) {
   auto backend = std::make_unique<AskedBackend>(20, 0);
   AskedBackend& asked = *backend;
-  const std::string golden = TALON_TEST_DATA "/golden/stories260k/";
-  test::TestModel model(golden + "target", std::move(backend));
+  test::TestModel model(kGolden + "target", std::move(backend));
   std::vector<Request> requests(4);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     requests[i].prompt = {1, 403, 407, static_cast<TokenId>(261 + i)};
@@ -146,7 +150,7 @@ TEST(ForwardRows, OfAnEngineWaitOnceForTheDrawsOfAForward) {
   }
   requests[2].sampler.top_k = 3;
   const auto answer_with = [&](const char* drafter) {
-    const DrafterContext context{.target = &model.model, .head = golden + "eagle3_head"};
+    const DrafterContext context{.target = &model.model, .head = kGolden + "eagle3_head"};
     test::TestOptions options;
     options.policy = "fixed";
     test::TestEngine engine(model, make_drafter(drafter, context), options);
@@ -161,6 +165,174 @@ TEST(ForwardRows, OfAnEngineWaitOnceForTheDrawsOfAForward) {
   EXPECT_GT(asked.raced.size(), steps);
   EXPECT_LT(asked.raced.size(), steps + 24) << "several tokens of a tree in one question";
   for (const int rows : asked.raced) EXPECT_GE(rows, 2);
+}
+
+TEST(ForwardRows, ThatWillBeReadComeTogetherWhereAWaitCosts) {
+  test::TestDevice device(make_reference_backend(1));
+  const Buffer logits = device.allocate(5, 2);
+  device.upload(std::vector<float>{0, 1, 10, 11, 20, 21, 30, 31, 40, 41}, logits.view());
+  ForwardRows rows(device);
+  std::vector<int> read = {0, 1, 3};
+  const auto begin = [&] {
+    rows.begin(logits.view(), {[] { return std::vector<RaceDraw>(); }, [&] { return read; }});
+  };
+  const auto row = [&](int index) {
+    const std::span<const float> found = rows.logits(index);
+    return std::vector<float>(found.begin(), found.end());
+  };
+  begin();
+  EXPECT_EQ(row(1), (std::vector<float>{10, 11}));
+  EXPECT_EQ(row(0), (std::vector<float>{0, 1}));
+  EXPECT_EQ(row(3), (std::vector<float>{30, 31}));
+  EXPECT_EQ(device.waits(), 1);
+  EXPECT_EQ(device.rows, 3) << "none that nobody reads";
+  read = {0, 2};  // more is known
+  EXPECT_EQ(row(4), (std::vector<float>{40, 41}));
+  EXPECT_EQ(row(2), (std::vector<float>{20, 21}));
+  EXPECT_EQ(row(1), (std::vector<float>{10, 11}));
+  EXPECT_EQ(device.waits(), 2);
+  EXPECT_EQ(device.rows, 5);
+  device.upload(std::vector<float>{9, 8, 7, 6, 5, 4, 3, 2, 1, 0}, logits.view());
+  begin();
+  EXPECT_EQ(row(2), (std::vector<float>{5, 4}));
+  EXPECT_EQ(row(0), (std::vector<float>{9, 8}));
+  EXPECT_EQ(device.waits(), 3);
+}
+
+/// What came of some requests in one engine.
+struct Answered {
+  std::vector<std::vector<TokenId>> tokens;
+  std::vector<std::vector<double>> log_p;  // of the tokens, where requests ask
+  int steps = 0;
+};
+
+Answered answer(Engine& engine, const std::vector<Request>& requests) {
+  std::vector<SequenceId> ids;
+  for (const Request& request : requests)
+    ids.push_back(std::get<SequenceId>(engine.submit(request)));
+  Answered answered{std::vector<std::vector<TokenId>>(ids.size()),
+                    std::vector<std::vector<double>>(ids.size())};
+  for (; !engine.idle(); ++answered.steps) {
+    for (const Progress& progress : engine.step()) {
+      const auto found = std::ranges::find(ids, progress.sequence);
+      const auto at = static_cast<std::size_t>(found - ids.begin());
+      auto& tokens = answered.tokens[at];
+      tokens.insert(tokens.end(), progress.tokens.begin(), progress.tokens.end());
+      for (const TokenLogprobs& one : progress.logprobs) answered.log_p[at].push_back(one.log_p);
+    }
+  }
+  return answered;
+}
+
+std::vector<Request> requests_of(const std::vector<SamplerOptions>& samplers, int logprobs) {
+  std::vector<Request> requests(samplers.size());
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    requests[i].prompt = {1, 403, 407, static_cast<TokenId>(261 + i)};
+    requests[i].max_new = 24;
+    requests[i].seed = i;
+    requests[i].sampler = samplers[i];
+    requests[i].logprobs = logprobs;
+  }
+  return requests;
+}
+
+/// The same answers on a device as where each row is read in place, and how often the device's
+/// logits were waited for in so many steps.
+std::pair<int, int> waits_and_steps(const std::vector<Request>& requests, const char* drafter) {
+  const auto answer_on = [&](std::unique_ptr<Backend> backend) {
+    test::TestModel model(kGolden + "target", std::move(backend));
+    const DrafterContext context{.target = &model.model, .head = kGolden + "eagle3_head"};
+    test::TestOptions options;
+    options.policy = "fixed";
+    test::TestEngine tested(model, make_drafter(drafter, context), options);
+    const auto* device = dynamic_cast<const test::TestDevice*>(model.backend.get());
+    const int before = device ? device->waits_for(model.vocabulary()) : 0;
+    Answered answered = answer(tested.engine, requests);
+    const int waits = device ? device->waits_for(model.vocabulary()) - before : 0;
+    return std::pair(std::move(answered), waits);
+  };
+  const auto [expected, none] = answer_on(make_reference_backend(1));
+  const auto [found, waits] =
+      answer_on(std::make_unique<test::TestDevice>(make_reference_backend(1)));
+  EXPECT_EQ(none, 0);
+  EXPECT_EQ(found.tokens, expected.tokens);
+  EXPECT_EQ(found.log_p, expected.log_p);
+  EXPECT_EQ(found.steps, expected.steps);
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    EXPECT_EQ(found.log_p[i].size(), requests[i].logprobs < 0 ? 0u : found.tokens[i].size());
+  return {waits, found.steps};
+}
+
+const SamplerOptions kDrawn{.temperature = 0.7};
+const SamplerOptions kCut{.temperature = 0.7, .top_k = 3};
+const SamplerOptions kPenalized{.repetition_penalty = 1.3};
+const SamplerOptions kBiased{.temperature = 0.7, .logit_bias = {{300, 1.0F}}};
+
+TEST(ForwardRows, OfAnEngineThatAreReadComeInOneWaitForAForward) {
+  for (const char* drafter : {"none", "eagle3"}) {
+    for (const int logprobs : {-1, 2}) {
+      const auto requests = requests_of({kCut, kPenalized, kBiased}, logprobs);
+      const auto [waits, steps] = waits_and_steps(requests, drafter);
+      EXPECT_EQ(waits, steps) << drafter << " " << logprobs;
+    }
+  }
+}
+
+TEST(ForwardRows, OfAnEngineComeInOneWaitForTheLogprobsOfAForward) {
+  for (const char* drafter : {"none", "eagle3"}) {
+    const auto [waits, steps] = waits_and_steps(requests_of({kDrawn, {}, kDrawn}, 0), drafter);
+    EXPECT_EQ(waits, steps) << drafter;
+  }
+}
+
+/// The rows that verdicts took are known only after them.
+TEST(ForwardRows, OfAnEngineComeInTwoWaitsWhereSomeAreReadToDrawAndOthersForLogprobsAlone) {
+  const auto requests = requests_of({kDrawn, kCut, {}}, 1);
+  const auto [plain_waits, plain_steps] = waits_and_steps(requests, "none");
+  EXPECT_EQ(plain_waits, plain_steps) << "of trees without drafts they are known";
+  const auto [waits, steps] = waits_and_steps(requests, "eagle3");
+  EXPECT_LE(waits, 2 * steps);
+}
+
+/// Wants to see a layer of the target, and drafts nothing.
+class SeeingPolicy : public TreePolicy {
+ public:
+  std::vector<FeatureTap> taps() const override { return {{.layer = 2}}; }
+  std::unique_ptr<PolicyState> start(DrafterEstimates&, const MachineCosts&) const override {
+    return std::make_unique<State>(seen);
+  }
+  mutable std::vector<std::vector<float>> seen;
+
+ private:
+  struct State : PolicyState {
+    explicit State(std::vector<std::vector<float>>& to) : seen(to) {}
+    TreePlan plan(const PlanContext& context) override {
+      seen.emplace_back(context.feature.begin(), context.feature.end());
+      return {};
+    }
+    std::vector<std::vector<float>>& seen;
+  };
+};
+
+TEST(Round, WaitsOnceForWhatThePoliciesOfAllSequencesWantToSee) {
+  const auto see_on = [](std::unique_ptr<Backend> backend) {
+    test::TestModel model(kGolden + "target", std::move(backend));
+    test::TestEngine tested(model, make_drafter("none", {}));
+    const auto policy = std::make_shared<SeeingPolicy>();
+    auto requests = requests_of({kDrawn, {}, kCut}, -1);
+    const MethodId seeing =
+        tested.engine.add({make_drafter("none", {}), policy, make_verifier("follow")});
+    for (Request& request : requests) request.method = seeing;
+    const Answered answered = answer(tested.engine, requests);
+    if (const auto* device = dynamic_cast<const test::TestDevice*>(model.backend.get())) {
+      EXPECT_EQ(device->waits_for(model.model.config.hidden), answered.steps);
+    }
+    return policy->seen;
+  };
+  const auto expected = see_on(make_reference_backend(1));
+  EXPECT_EQ(expected.size(), 3u * 23);
+  for (const auto& feature : expected) EXPECT_FALSE(feature.empty());
+  EXPECT_EQ(see_on(std::make_unique<test::TestDevice>(make_reference_backend(1))), expected);
 }
 
 }  // namespace

@@ -213,6 +213,15 @@ void PrintTo(const Case& given, std::ostream* out) { *out << name_of(given); }
 
 class PictureHeads : public testing::TestWithParam<Case> {};
 
+std::unique_ptr<Drafter> small_trees(Reads reads, const TestModel& target) {
+  EagleOptions options;
+  options.dynamic = {.width = 3, .children = 3, .levels = 2, .nodes = 12};
+  options.coupling.on = false;
+  return make_eagle_drafter(load_head(open_checkpoint(write_head(reads)), target.model,
+                                      {.layout = WeightLayout::as_stored, .tap_layers = {}}),
+                            target.model, options);
+}
+
 /// Notes how many tokens the head says it has yet to run.
 struct Asked : PolicyState {
   TreePlan plan(const PlanContext&) override { return {}; }
@@ -233,13 +242,7 @@ TEST_P(PictureHeads, DraftWhatTheGuidedTargetSays) {
   const int length = static_cast<int>(text.own.size());
   const Forward whole(target.model, text, 0, given.guidance);
 
-  EagleOptions options;
-  options.dynamic = {.width = 3, .children = 3, .levels = 2, .nodes = 12};
-  options.coupling.on = false;
-  const auto drafter =
-      make_eagle_drafter(load_head(open_checkpoint(write_head(given.reads)), target.model,
-                                   {.layout = WeightLayout::as_stored, .tap_layers = {}}),
-                         target.model, options);
+  const auto drafter = small_trees(given.reads, target);
   const auto state = drafter->start();
   const bool guided = given.guidance > 1;
   for (int first = 0; first < length; first += given.piece) {
@@ -274,6 +277,25 @@ INSTANTIATE_TEST_SUITE_P(All, PictureHeads,
                                          Case{Reads::feature, 3, 5, 100},
                                          Case{Reads::feature, 2, 8, 1}),
                          [](const auto& tested) { return name_of(tested.param); });
+
+/// Once no guide is shown any more, the pairs of the picture alone are run.
+TEST(HeadsForPictures, ForgetAGuideThatHasEnded) {
+  TestModel target(words_folder(2), make_reference_backend(1));
+  TestModel layer(words_folder(1), make_reference_backend(1));
+  const Text text = text_of(target.vocabulary(), 7);
+  const int length = static_cast<int>(text.own.size()), guided = kPrompt + 3;
+  const Forward whole(target.model, text, 0, 3);
+  const auto drafter = small_trees(Reads::token, target);
+  const auto state = drafter->start();
+  observe(*drafter, *state, whole, text, 0, guided, true);
+  observe(*drafter, *state, whole, text, guided, length - guided, false);
+  DraftTree tree(text.own.back());
+  Asked policy;
+  DraftJob job{state.get(), &policy, {1000, 1000, 1000}, &tree};
+  drafter->propose({&job, 1});
+  EXPECT_EQ(policy.told, length - 2) << "pairs before the newest";
+  EXPECT_EQ(children(tree, 0), best(Forward(layer.model, text, 1, 1).logits(length - 2), 3));
+}
 
 Request picture(const TestModel& model, std::uint64_t seed, float guidance, double temperature) {
   Text text = text_of(model.vocabulary(), 0);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <numeric>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -23,7 +24,8 @@ enum class FinishReason {
   no_room,
   failed
 };
-/// "stop" (also of complete), "stop_text", "length", "cancelled", "deadline", "no_room", "failed"
+/// "none", "stop" (also of complete), "stop_text", "length", "cancelled", "deadline", "no_room",
+/// "failed", each with a zero byte behind it.
 std::string_view name_of(FinishReason reason);
 
 /// One round's news of a sequence.
@@ -57,6 +59,17 @@ struct SequenceStatistics {
   double check_ms = 0;        // the part of decode_ms in the target
   double distortion = 0;      // summed over rounds (VerifyResult::distortion); 0 for lossless rules
   double relaxed = 0;         // VerifyResult::relaxed summed over rounds, a part of all accepted
+
+  /// Tokens emitted per check, that is mean accepted + 1; 1 when nothing was checked.
+  double tau() const {
+    if (accepted.empty()) return 1;
+    const double sum = std::accumulate(accepted.begin(), accepted.end(), 0.0);
+    return 1 + sum / static_cast<double>(accepted.size());
+  }
+  /// Tokens per second after the prefill, which made the first one; 0 before that.
+  double tokens_per_second() const {
+    return answer_tokens < 2 || decode_ms <= 0 ? 0 : (answer_tokens - 1) / decode_ms * 1000;
+  }
 };
 
 }  // namespace talon

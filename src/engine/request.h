@@ -60,7 +60,7 @@ struct Request {
   /// Looked at between steps; the answer ends as `deadline`, also where it has not begun.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 
-  /// Rows that each of its tokens takes in a forward, and in the cache.
+  /// Rows that each of its tokens takes in a forward, and in the cache, while tokens are guided.
   int streams() const { return guidance > 1 ? 2 : 1; }
   /// Behind so many tokens, prompt and answer, the next one is not guided.
   int guided_until() const {

@@ -1,6 +1,7 @@
 #include "engine/round.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 #include "engine/admission/admission.h"
@@ -81,7 +82,7 @@ void Round::plan(std::vector<Scheduled>& scheduled) {
                      .prompt_rows = rows.prompts,
                      .answer_position = sequence.length() - 1 - sequence.prompt_length(),
                      .feature = sequence.feature,
-                     .node_rows = sequence.request.streams()};
+                     .node_rows = sequence.streams()};
     ask_policy(entry, [&](PolicyState& policy) { entry.plan = policy.plan(entry.context); });
   }
 }
@@ -168,7 +169,7 @@ void Round::cut(std::vector<Scheduled>& scheduled) {
       policy.select(entry.tree, entry.plan, entry.context, draft_rows_);
       expects(entry.tree.draft_nodes() <= entry.context.rows_available, "a tree within its plan");
     });
-    drafted_rows += entry.tree.draft_nodes() * entry.sequence->request.streams();
+    drafted_rows += entry.tree.draft_nodes() * entry.sequence->streams();
   }
 }
 
@@ -198,7 +199,7 @@ void Round::check(std::vector<Scheduled>& scheduled) {
     const auto count = static_cast<int>(batch.back().tokens.size());
     const bool has_room = entry.sequence->cache->reserve(count);
     expects(has_room, "room in the cache for an admitted sequence");
-    rows_ += count * entry.sequence->request.streams();
+    rows_ += count * entry.sequence->streams();
   }
   result_ = target_->forward(batch);
   first_uses_.resize(static_cast<std::size_t>(result_.first_uses.count));
@@ -212,21 +213,30 @@ void Round::check(std::vector<Scheduled>& scheduled) {
                                   .subspan(static_cast<std::size_t>(result_.first_feature_row[i]),
                                            batch[i].tokens.size());
   }
-  logits_.begin(result_.logits, [&scheduled] { return race_draws(scheduled); });
+  logits_.begin(result_.logits, {[&scheduled] { return race_draws(scheduled); },
+                                 [&scheduled] { return rows_to_read(scheduled); }});
   check_ms_ = kept_ms(StepPart::check, watch.ms());
 }
 
 void Round::accept(std::vector<Scheduled>& scheduled) {
+  for_each_draw(scheduled,
+                [&](Scheduled& entry, TargetRows& rows) { entry.verdict = verify(entry, rows); });
+  for_each_draw(scheduled, note_logprobs);  // all verdicts together say which rows it reads
+}
+
+/// Of the sequences that choose tokens and can still be answered, with the rows of their trees.
+template <typename Work>
+void Round::for_each_draw(std::vector<Scheduled>& scheduled, Work&& work) {
   for (std::size_t index = 0; index < scheduled.size(); ++index) {
     Scheduled& entry = scheduled[index];
-    if (!entry.draws) continue;
-    const auto work = [&] { entry.verdict = verify(entry, index); };
-    if (!faults_.contain(FaultOrigin::sequence, work)) entry.sequence->fail(faults_.reason());
+    if (!entry.draws || entry.sequence->finished()) continue;
+    TreeRows rows(logits_, result_.first_logits_row[index]);
+    if (!faults_.contain(FaultOrigin::sequence, [&] { work(entry, rows); }))
+      entry.sequence->fail(faults_.reason());
   }
 }
 
-VerifyResult Round::verify(Scheduled& entry, std::size_t index) {
-  TreeRows rows(logits_, result_.first_logits_row[index]);
+VerifyResult Round::verify(Scheduled& entry, TargetRows& rows) {
   VerifyInput input;
   input.tree = &entry.tree;
   input.rows = &rows;
@@ -241,7 +251,6 @@ VerifyResult Round::verify(Scheduled& entry, std::size_t index) {
   std::vector<TokenId> drawn(entry.tree.nodes.size(), -1);
   if (sees_draws) input.drawn = &drawn;
   VerifyResult verdict = method.method.verifier->verify(input);
-  if (sequence.request.logprobs >= 0) note_logprobs(entry, verdict, rows);
   if (sees_draws) {
     const auto show = [&] {
       method.method.drafter->saw(*sequence.draft, entry.tree,
@@ -256,17 +265,6 @@ VerifyResult Round::verify(Scheduled& entry, std::size_t index) {
   return verdict;
 }
 
-/// Of each token that the verdict chose: the row of its parent says what the target thought of it.
-void Round::note_logprobs(const Scheduled& entry, const VerifyResult& verdict, TargetRows& rows) {
-  Sequence& sequence = *entry.sequence;
-  const std::vector<TokenId> chosen = chosen_tokens(entry, verdict);
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    const NodeId node = entry.decodes ? verdict.path[i] : 0;
-    sequence.logprobs.push_back(
-        log_probabilities(rows.logits(node), chosen[i], sequence.request.logprobs));
-  }
-}
-
 void Round::commit(std::vector<Scheduled>& scheduled) {
   for (std::size_t index = 0; index < scheduled.size(); ++index) {
     Scheduled& entry = scheduled[index];
@@ -274,6 +272,8 @@ void Round::commit(std::vector<Scheduled>& scheduled) {
     const auto work = [&] { commit(entry, index); };
     if (!faults_.contain(FaultOrigin::sequence, work)) entry.sequence->fail(faults_.reason());
   }
+  std::vector<Fence> shown = std::exchange(shown_, {});
+  wait_for_all(shown);
   learn(scheduled);
 }
 
@@ -360,11 +360,12 @@ std::vector<TokenId> Round::add_guide(const Sequence& sequence, std::size_t inde
   return tokens;
 }
 
-/// Keeps what the policy wants of the row that produced the next root.
-void Round::show_policy(Sequence& sequence, const View& features) const {
+/// Keeps what the policy wants of the row that produced the next root, once it has been waited for.
+void Round::show_policy(Sequence& sequence, const View& features) {
   if (!features) return;
   sequence.feature.resize(static_cast<std::size_t>(features.cols));
-  model_.backend->download(features.row_range(features.rows - 1, 1), sequence.feature);
+  const View newest = features.row_range(features.rows - 1, 1);
+  shown_.push_back(model_.backend->download_async(newest, sequence.feature));
 }
 
 /// Of rows of the forward from row `first` on; where they are no neighbours, in rows of features_

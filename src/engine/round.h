@@ -66,8 +66,9 @@ class Round {
   template <typename Ask>
   void ask_policy(Scheduled& entry, Ask&& ask);
   void drop(Sequence& sequence);
-  VerifyResult verify(Scheduled& entry, std::size_t index);
-  void note_logprobs(const Scheduled& entry, const VerifyResult& verdict, TargetRows& rows);
+  template <typename Work>
+  void for_each_draw(std::vector<Scheduled>& scheduled, Work&& work);
+  VerifyResult verify(Scheduled& entry, TargetRows& rows);
   void commit(Scheduled& entry, std::size_t index);
   void note_acceptance(Scheduled& entry);
   void observe(Scheduled& entry, std::size_t index, std::span<const NodeId> rows);
@@ -75,7 +76,7 @@ class Round {
   std::vector<TokenId> add_guide(const Sequence& sequence, std::size_t index,
                                  std::span<const NodeId> rows, TapSet::Reader reader,
                                  CommittedTokens& committed);
-  void show_policy(Sequence& sequence, const View& features) const;
+  void show_policy(Sequence& sequence, const View& features);
   View features_of(int first, std::span<const NodeId> rows, int gathered = 0);
   void learn(std::vector<Scheduled>& scheduled);
 
@@ -95,7 +96,8 @@ class Round {
   ForwardRows logits_;                    // of result_
   std::vector<std::int32_t> first_uses_;  // ForwardResult::first_uses, waited for
   IndexList gathered_rows_;
-  Buffer features_;  // of an accepted path whose rows are not neighbours, and of its guide
+  Buffer features_;           // of an accepted path whose rows are not neighbours, and of its guide
+  std::vector<Fence> shown_;  // on its way to Sequence::feature
   double draft_ms_ = 0, check_ms_ = 0;
   int rows_ = 0;         // of the check
   GrantedRows granted_;  // what the check has beside draft nodes

@@ -31,8 +31,11 @@ struct Sequence {
   bool finished() const { return finish != FinishReason::none; }
   int prompt_length() const { return static_cast<int>(request.prompt.size()); }
   int length() const { return static_cast<int>(tokens.size()); }
-  /// How far the next token is guided (Request).
-  float guidance() const { return length() < request.guided_until() ? request.guidance : 1; }
+  /// Whether the next token is guided (Request); behind one that is not, none is.
+  bool is_guided() const { return request.streams() > 1 && length() < request.guided_until(); }
+  float guidance() const { return is_guided() ? request.guidance : 1; }
+  /// Rows that each token takes in a forward from now on.
+  int streams() const { return is_guided() ? 2 : 1; }
   /// Tokens that the cache holds before the next is chosen: the root of a tree is run with it.
   int rows_to_cache() const { return in_prompt() ? length() : length() - 1; }
   /// How many of them it lacks: of a prompt that is being run, or of all the text after the

@@ -1,209 +1,100 @@
 #include "image/vq_decoder.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
-#include "image/vq_layers.h"
-#include "io/pictures/vq_names.h"
-#include "io/sha256.h"
+#include "core/machine/available_memory.h"
+#include "image/vq_parts.h"
 
 namespace talon {
 namespace {
 
-constexpr std::int64_t kMostCodes = 1 << 20, kMostWidth = 1 << 12;
-constexpr int kMostSide = 1 << 13;  // pixels
-constexpr int kMostLevels = 16, kMostBlocks = 64;
-
-/// Blocks at one resolution, then one that is twice as large.
-struct Level {
-  std::vector<ResidualBlock> blocks;
-  std::vector<CellAttention> attentions;  // behind each block, or none
-  std::unique_ptr<Convolution> upsample;  // null: the last level
-};
-
-/// What the published tokenizers call their parts, and how they use codes.
-struct Layout {
-  std::string_view middle_first, middle_attention, middle_second;
-  std::string_view level, block;  // "{}": its number
-  bool counts_down = false;       // the last level is number 0
-  bool unit_codes = true;         // divided by their norms
-};
-
-constexpr Layout kLlamaGen = {.middle_first = "decoder.mid.0",
-                              .middle_attention = "decoder.mid.1",
-                              .middle_second = "decoder.mid.2",
-                              .level = "decoder.conv_blocks.{}.",
-                              .block = "res.{}"};
-constexpr Layout kChameleon = {.middle_first = "decoder.mid.block_1",
-                               .middle_attention = "decoder.mid.attn_1",
-                               .middle_second = "decoder.mid.block_2",
-                               .level = "decoder.up.{}.",
-                               .block = "block.{}",
-                               .counts_down = true,
-                               .unit_codes = false};
-
-std::string numbered(std::string_view name, int number) {
-  return fmt::format(fmt::runtime(name), number);
-}
-
-/// Levels that follow the first, of a layout that numbers them downwards.
-int count_levels(const VqTensors& tensors, const Layout& layout) {
-  int levels = 0;
-  while (levels < kMostLevels &&
-         tensors.has(numbered(layout.level, levels) + numbered(layout.block, 0) + ".norm1.weight"))
-    ++levels;
-  return levels;
-}
-
-struct Codebook {
-  int codes = 0, width = 0;
-  std::vector<float> vectors;  // as they are used
-};
-
-Codebook read_codebook(const VqTensors& tensors, bool unit) {
-  const std::string name(kVqCodebook);
-  const auto shape = tensors.shape(name);
-  if (shape.size() != 2 || shape[0] < 1 || shape[0] > kMostCodes || shape[1] < 1 ||
-      shape[1] > kMostWidth) {
-    tensors.refuse(name, fmt::format("[1 to {} codes, 1 to {}]", kMostCodes, kMostWidth),
-                   fmt::format("[{}]", fmt::join(shape, ", ")));
+/// Level `index` of the decoder, of `count` that follow the first by their names.
+VqLevel read_level_up(VqReader& reader, int index, int count) {
+  const bool counts_down = reader.layout.counts_down;
+  const int number = counts_down ? count - 1 - index : index;
+  const std::string at = vq_name(reader.layout.up, number);
+  VqLevel level = reader.level(at);
+  const std::string up = at + "upsample.conv";
+  const bool grows = reader.tensors.has(up + ".weight");
+  if (counts_down && grows != (number > 0)) {
+    reader.tensors.refuse(up + ".weight", "one in every level but number 0",
+                          grows ? "one" : "none");
   }
-  Codebook book{static_cast<int>(shape[0]), static_cast<int>(shape[1]),
-                tensors.values(name, shape)};
-  for (int code = 0; unit && code < book.codes; ++code) {
-    const auto row =
-        std::span(book.vectors)
-            .subspan(static_cast<std::size_t>(code) * static_cast<std::size_t>(book.width),
-                     static_cast<std::size_t>(book.width));
-    double squares = 0;
-    for (const float value : row) squares += static_cast<double>(value) * value;
-    if (!(squares > 0)) tensors.refuse(name, "rows that are not zero", fmt::format("row {}", code));
-    for (float& value : row) value = static_cast<float>(value / std::sqrt(squares));
+  if (!grows) return level;
+  reader.rows *= 2;
+  reader.columns *= 2;
+  if (index + 1 == kMostVqLevels || std::max(reader.rows, reader.columns) > kMostVqSide) {
+    reader.tensors.refuse(up + ".weight",
+                          fmt::format("pictures of at most {} pixels a side", kMostVqSide),
+                          "larger ones");
   }
-  return book;
-}
-
-std::string fingerprint_of(const Checkpoint& checkpoint) {
-  constexpr std::size_t kDigits = 16, kMostBytes = 4096;  // of a tensor
-  std::vector<const StoredTensor*> tensors;
-  for (const StoredTensor& tensor : checkpoint.tensors) tensors.push_back(&tensor);
-  std::ranges::sort(tensors, {}, &StoredTensor::name);
-  Sha256 hash;
-  for (const StoredTensor* tensor : tensors) {
-    const std::string shape = fmt::format("{} [{}] ", tensor->name, fmt::join(tensor->shape, ", "));
-    hash.update(std::as_bytes(std::span(shape)));
-    hash.update(tensor->bytes.first(std::min(kMostBytes, tensor->bytes.size())));
-  }
-  return hash.finish().substr(0, kDigits);
+  level.resize = std::make_unique<Convolution>(reader.convolution(up));
+  return level;
 }
 
 }  // namespace
 
 struct VqDecoder::State {
   State(const Checkpoint& checkpoint, int grid_rows, int grid_columns, int most_threads);
-  Level read_level(const VqTensors& tensors, int index);
   Plane run(Plane x) const;
 
   std::string fingerprint;
   int threads;
   int rows, columns;          // of the grid
-  int now_rows, now_columns;  // while loading: of the level
-  int channels = 0;           // while loading: of the level
-  const Layout& layout;
-  bool truncates;       // pixels, else they are rounded
-  int numbered_levels;  // of a layout that counts down
-  Codebook book;
+  int width = 0, height = 0;  // of a picture
+  bool truncates;             // pixels, else they are rounded
+  VqCodebook book;
   std::vector<Convolution> first;  // post_quant_conv, conv_in
-  std::vector<ResidualBlock> middle;
-  std::vector<CellAttention> middle_attention;
-  std::vector<Level> levels;
+  std::unique_ptr<VqMiddle> middle;
+  std::vector<VqLevel> levels;
   std::unique_ptr<GroupNorm> norm;
   std::unique_ptr<Convolution> last;
 };
 
 VqDecoder::State::State(const Checkpoint& checkpoint, int grid_rows, int grid_columns,
                         int most_threads)
-    : fingerprint(fingerprint_of(checkpoint)),
+    : fingerprint(vq_fingerprint(checkpoint)),
       threads(most_threads),
       rows(grid_rows),
       columns(grid_columns),
-      now_rows(grid_rows),
-      now_columns(grid_columns),
-      layout(is_chameleon_vq(checkpoint) ? kChameleon : kLlamaGen),
-      truncates(&layout == &kChameleon || vq_prefix(checkpoint) == kJanusVq),
-      numbered_levels(count_levels(VqTensors(checkpoint), layout)) {
+      truncates(is_chameleon_vq(checkpoint) || vq_prefix(checkpoint) == kJanusVq) {
   expects(rows > 0 && columns > 0, "a grid with cells");
   const OneDnnThreads at_most(threads);
   const VqTensors tensors(checkpoint);
-  book = read_codebook(tensors, layout.unit_codes);
-  channels = book.width;
-  for (const char* name : {"post_quant_conv", "decoder.conv_in"}) {
-    first.emplace_back(tensors, name, channels, rows, columns);
-    channels = first.back().out_channels();
-  }
-  for (const std::string_view name : {layout.middle_first, layout.middle_second}) {
-    middle.emplace_back(tensors, std::string(name), channels, rows, columns);
-    channels = middle.back().out_channels();
-    if (!middle_attention.empty()) continue;
-    const std::string attention(layout.middle_attention);
-    middle_attention.emplace_back(tensors, attention, channels, rows, columns);
-  }
+  const VqLayout& layout = vq_layout(checkpoint);
+  book = read_vq_codebook(tensors, layout.unit_codes);
+  VqReader reader{tensors, layout, "decoder.", rows, columns, book.width};
+  for (const char* name : {"post_quant_conv", "decoder.conv_in"})
+    first.push_back(reader.convolution(name));
+  middle = std::make_unique<VqMiddle>(reader.middle());
+  const int count = reader.count_levels(layout.up);
   do {
-    levels.push_back(read_level(tensors, static_cast<int>(levels.size())));
-  } while (levels.back().upsample);
-  norm = std::make_unique<GroupNorm>(tensors, "decoder.norm_out", channels, true);
+    levels.push_back(read_level_up(reader, static_cast<int>(levels.size()), count));
+  } while (levels.back().resize);
+  norm = std::make_unique<GroupNorm>(tensors, "decoder.norm_out", reader.channels, true);
+  width = reader.columns;
+  height = reader.rows;
   const std::string out = "decoder.conv_out";
-  last = std::make_unique<Convolution>(tensors, out, channels, now_rows, now_columns);
+  last = std::make_unique<Convolution>(reader.convolution(out));
   if (last->out_channels() != 3) {
     tensors.refuse(out + ".weight", "3 channels out", fmt::to_string(last->out_channels()));
   }
   checkpoint.check_whole();
-}
-
-Level VqDecoder::State::read_level(const VqTensors& tensors, int index) {
-  const int number = layout.counts_down ? numbered_levels - 1 - index : index;
-  const std::string at = numbered(layout.level, number);
-  const auto block_at = [&](int i) { return at + numbered(layout.block, i); };
-  Level level;
-  for (int i = 0; i == 0 || tensors.has(block_at(i) + ".norm1.weight"); ++i) {
-    if (i == kMostBlocks) tensors.refuse(at, fmt::format("at most {} blocks", kMostBlocks), "more");
-    level.blocks.emplace_back(tensors, block_at(i), channels, now_rows, now_columns);
-    channels = level.blocks.back().out_channels();
-    const std::string attention = at + numbered("attn.{}", i);
-    if (!tensors.has(attention + ".norm.weight")) continue;
-    if (static_cast<int>(level.attentions.size()) != i)
-      tensors.refuse(attention, "attention behind every block or none", "some");
-    level.attentions.emplace_back(tensors, attention, channels, now_rows, now_columns);
-  }
-  const std::string up = at + "upsample.conv";
-  const bool grows = tensors.has(up + ".weight");
-  if (layout.counts_down && grows != (number > 0))
-    tensors.refuse(up + ".weight", "one in every level but number 0", grows ? "one" : "none");
-  if (!grows) return level;
-  now_rows *= 2;
-  now_columns *= 2;
-  if (index + 1 == kMostLevels || std::max(now_rows, now_columns) > kMostSide) {
-    tensors.refuse(up + ".weight", fmt::format("pictures of at most {} pixels a side", kMostSide),
-                   "larger ones");
-  }
-  level.upsample = std::make_unique<Convolution>(tensors, up, channels, now_rows, now_columns);
-  channels = level.upsample->out_channels();
-  return level;
+  constexpr std::size_t kPlanes = 5;  // of a residual block while it is run
+  require_available(kPlanes * sizeof(float) * static_cast<std::size_t>(reader.most_values),
+                    fmt::format("decode pictures of {} by {} cells", columns, rows));
 }
 
 Plane VqDecoder::State::run(Plane x) const {
   for (const Convolution& convolution : first) x = convolution(x);
-  x = middle[1](middle_attention[0](middle[0](x)));
-  for (const Level& level : levels) {
-    for (std::size_t i = 0; i < level.blocks.size(); ++i) {
-      x = level.blocks[i](x);
-      if (i < level.attentions.size()) x = level.attentions[i](x);
-    }
-    if (level.upsample) x = (*level.upsample)(twice_as_large(x));
+  x = (*middle)(x);
+  for (const VqLevel& level : levels) {
+    x = level.through_blocks(std::move(x));
+    if (level.resize) x = (*level.resize)(twice_as_large(x));
   }
   return (*last)((*norm)(x));
 }
@@ -215,8 +106,8 @@ VqDecoder::VqDecoder(VqDecoder&&) noexcept = default;
 
 int VqDecoder::codes() const { return state_->book.codes; }
 const std::string& VqDecoder::fingerprint() const { return state_->fingerprint; }
-int VqDecoder::width() const { return state_->now_columns; }
-int VqDecoder::height() const { return state_->now_rows; }
+int VqDecoder::width() const { return state_->width; }
+int VqDecoder::height() const { return state_->height; }
 
 std::vector<float> VqDecoder::values(std::span<const TokenId> codes) const {
   const State& s = *state_;

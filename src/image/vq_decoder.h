@@ -16,7 +16,8 @@ namespace talon {
 class VqDecoder {
  public:
   /// For grids of one size. threads: that compute at most, the caller's included. Throws Error
-  /// naming the tensor for one that is missing, of another shape, or not finite.
+  /// naming the tensor for one that is missing, of another shape, or not finite, and for a grid
+  /// whose pictures need more memory than there is.
   VqDecoder(const Checkpoint& checkpoint, int rows, int columns, int threads = 1);
   ~VqDecoder();
   VqDecoder(VqDecoder&&) noexcept;

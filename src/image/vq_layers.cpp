@@ -22,6 +22,8 @@ namespace {
 constexpr int kGroups = 32;
 constexpr double kEpsilon = 1e-6;
 constexpr int kMostChannels = 1 << 14;
+// Of an attention's rows that are computed at once: all rows of the usual grids, up to 53 by 53.
+constexpr std::int64_t kMostShares = 1 << 23;
 
 using Format = dnnl::memory::format_tag;
 using Dims = dnnl::memory::dims;
@@ -32,9 +34,9 @@ dnnl::memory::desc floats(const Dims& dims, Format format) {
 
 /// [rows of a] x [columns of b or rows of its transpose].
 void multiply(bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, float scale,
-              const std::vector<float>& a, const std::vector<float>& b, std::vector<float>& out) {
-  const auto status = dnnl_sgemm('N', transpose_b ? 'T' : 'N', m, n, k, scale, a.data(), k,
-                                 b.data(), transpose_b ? k : n, 0, out.data(), n);
+              const float* a, const float* b, float* out) {
+  const auto status = dnnl_sgemm('N', transpose_b ? 'T' : 'N', m, n, k, scale, a, k, b,
+                                 transpose_b ? k : n, 0, out, n);
   if (status != dnnl_success) fail("multiply matrices with oneDNN: status {}", int{status});
 }
 
@@ -89,30 +91,32 @@ struct Convolution::State {
 };
 
 Convolution::Convolution(const VqTensors& tensors, const std::string& name, int channels, int rows,
-                         int columns)
-    : state_(std::make_unique<State>()) {
+                         int columns, int step)
+    : step_(step), state_(std::make_unique<State>()) {
+  expects(step == 1 || step == 2, "a convolution that keeps the sides or halves them");
   const std::vector<std::int64_t> shape = tensors.shape(name + ".weight");
   const bool known = shape.size() == 4 && shape[0] >= 1 && shape[0] <= kMostChannels &&
                      shape[1] == channels && shape[2] == shape[3] &&
-                     (shape[2] == 1 || shape[2] == 3);
+                     (shape[2] == 3 || (shape[2] == 1 && step == 1));
   if (!known) {
-    tensors.refuse(name + ".weight", fmt::format("[channels, {}, 1 or 3, as many]", channels),
+    tensors.refuse(name + ".weight",
+                   fmt::format("[channels, {}, {}, as many]", channels, step == 1 ? "1 or 3" : "3"),
                    fmt::format("[{}]", fmt::join(shape, ", ")));
   }
   out_channels_ = static_cast<int>(shape[0]);
   State& s = *state_;
   std::vector<float> weight = tensors.values(name + ".weight", shape);
   const std::vector<float> bias = tensors.values(name + ".bias", {shape[0]});
-  const Dims padding(2, shape[2] / 2);
+  const Dims after(2, shape[2] / 2), before(2, step == 1 ? shape[2] / 2 : 0);  // zeros around
   s.in = floats({1, channels, rows, columns}, Format::nhwc);
-  s.out = floats({1, out_channels_, rows, columns}, Format::nhwc);
+  s.out = floats({1, out_channels_, rows / step, columns / step}, Format::nhwc);
   const auto bias_form = floats({out_channels_}, Format::x);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   try {
     const dnnl::convolution_forward::primitive_desc plan(
         {dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, s.in,
-         floats(shape, Format::any), bias_form, s.out, Dims{1, 1}, padding, padding},
+         floats(shape, Format::any), bias_form, s.out, Dims{step, step}, before, after},
         attributes, s.engine);
     s.primitive = dnnl::convolution_forward(plan);
     s.scratch = plan.scratchpad_desc();
@@ -136,8 +140,9 @@ Convolution& Convolution::operator=(Convolution&&) noexcept = default;
 
 Plane Convolution::operator()(const Plane& in) const {
   State& s = *state_;
-  Plane out{in.rows, in.columns, out_channels_, {}};
-  out.values.resize(static_cast<std::size_t>(in.cells()) * static_cast<std::size_t>(out_channels_));
+  Plane out{in.rows / step_, in.columns / step_, out_channels_, {}};
+  out.values.resize(static_cast<std::size_t>(out.cells()) *
+                    static_cast<std::size_t>(out_channels_));
   dnnl::memory from(s.in, s.engine, const_cast<float*>(in.values.data()));
   dnnl::memory to(s.out, s.engine, out.values.data());
   dnnl::memory scratch(s.scratch, s.engine);
@@ -239,13 +244,18 @@ CellAttention::CellAttention(const VqTensors& tensors, const std::string& name, 
 Plane CellAttention::operator()(const Plane& in) const {
   const Plane normed = norm_(in), k = k_(normed), v = v_(normed);
   Plane q = q_(normed);
-  const auto cells = static_cast<std::size_t>(in.cells());
-  std::vector<float> shares(cells * cells);
-  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(in.channels)));
-  multiply(true, in.cells(), in.cells(), in.channels, scale, q.values, k.values, shares);
-  for (std::size_t row = 0; row < cells; ++row)
-    softmax(std::span(shares).subspan(row * cells, cells));
-  multiply(false, in.cells(), in.channels, in.cells(), 1, shares, v.values, q.values);
+  const std::int64_t cells = in.cells(), width = in.channels;
+  const std::int64_t most = std::clamp<std::int64_t>(kMostShares / cells, 1, cells);
+  std::vector<float> shares(static_cast<std::size_t>(most * cells));
+  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(width)));
+  for (std::int64_t first = 0; first < cells; first += most) {
+    const std::int64_t rows = std::min(most, cells - first);
+    float* const own = q.values.data() + first * width;  // queries, then what they attend to
+    multiply(true, rows, cells, width, scale, own, k.values.data(), shares.data());
+    for (std::int64_t row = 0; row < rows; ++row)
+      softmax({shares.data() + row * cells, static_cast<std::size_t>(cells)});
+    multiply(false, rows, width, cells, 1, shares.data(), v.values.data(), own);
+  }
   Plane out = out_(q);
   add(in, out);
   return out;

@@ -51,12 +51,13 @@ class OneDnnThreads {
   int before_;
 };
 
-/// A convolution of 1x1 or 3x3 with a bias, as large as its input (oneDNN).
+/// A convolution of 1x1 or 3x3 with a bias (oneDNN).
 class Convolution {
  public:
-  /// Of planes of one size; the tensors tell how many channels come out.
+  /// Of planes of one size; the tensors tell how many channels come out. step: 1, what comes out is
+  /// as large; 2, of half the sides, which are even: a 3x3 with zeros on the right and below alone.
   Convolution(const VqTensors& tensors, const std::string& name, int channels, int rows,
-              int columns);
+              int columns, int step = 1);
   ~Convolution();
   Convolution(Convolution&&) noexcept;
   Convolution& operator=(Convolution&&) noexcept;
@@ -66,7 +67,7 @@ class Convolution {
 
  private:
   struct State;
-  int out_channels_ = 0;
+  int out_channels_ = 0, step_ = 1;
   std::unique_ptr<State> state_;
 };
 

@@ -7,10 +7,10 @@
 namespace talon {
 
 /// A file that appears under its name only when it is whole: bytes go to a file beside it (its
-/// name, the process and a number,
-/// `.tmp`), which commit() flushes to the disk and renames. Destroyed before that, it leaves
-/// nothing behind. A link is followed; a device, a pipe and a folder are refused. Every failure (no
-/// such folder, disk full, ...) throws Error with the path and the system's reason.
+/// name, the process and a number, `.tmp`), which commit() flushes to the disk and renames.
+/// Destroyed before that, it leaves nothing behind. A link is followed; a device, a pipe and a
+/// folder are refused. Every failure (no such folder, disk full, ...) throws Error with the path
+/// and the system's reason.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);

@@ -27,8 +27,8 @@ std::vector<std::filesystem::path> damaged_shards(const std::filesystem::path& f
 class TextRing {
  public:
   /// Goes on in a folder that is there, else makes it; what is damaged there is found as far as
-  /// headers of files and texts tell. Throws Error for one with data of another
-  /// target, or that cannot be written.
+  /// headers of files and texts tell. Throws Error for one with data of another target,
+  /// or that cannot be written.
   TextRing(std::filesystem::path folder, const Manifest& target, std::size_t room_bytes,
            LearnNote note);
 

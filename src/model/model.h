@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "core/stop.h"
 #include "io/checkpoint.h"
 #include "model/block.h"
 #include "model/config/config.h"

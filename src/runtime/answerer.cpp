@@ -1,6 +1,5 @@
 #include "runtime/answerer.h"
 
-#include <numeric>
 #include <utility>
 #include <variant>
 
@@ -33,18 +32,6 @@ class Listening {
 };
 
 }  // namespace
-
-double Answer::tau() const {
-  const std::vector<int>& accepted = statistics.accepted;
-  if (accepted.empty()) return 1;
-  const double sum = std::accumulate(accepted.begin(), accepted.end(), 0.0);
-  return 1 + sum / static_cast<double>(accepted.size());
-}
-
-double Answer::tokens_per_second() const {
-  if (tokens.size() < 2 || statistics.decode_ms <= 0) return 0;
-  return static_cast<double>(tokens.size() - 1) / statistics.decode_ms * 1000;
-}
 
 Answerer::Answerer(const Model& model, KvCache& cache, const Tokenizer* tokenizer,
                    const DecodeSettings& settings)

@@ -7,7 +7,6 @@
 
 #include "core/stop.h"
 #include "engine/engine.h"
-#include "runtime/cache_budget.h"
 #include "runtime/decode_settings.h"
 #include "runtime/named_methods.h"
 
@@ -20,10 +19,9 @@ struct Answer {
   FinishReason finish = FinishReason::none;
   SequenceStatistics statistics;
 
-  /// Tokens emitted per check, that is mean accepted + 1; 1 when nothing was checked.
-  double tau() const;
-  /// Tokens per second after the prefill, which made the first one.
-  double tokens_per_second() const;
+  // As the statistics say.
+  double tau() const { return statistics.tau(); }
+  double tokens_per_second() const { return statistics.tokens_per_second(); }
 };
 
 /// One engine, for one answer at a time, each by the method that its request names: 0 is that of

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "runtime/cache_budget.h"
 #include "runtime/loaded_model.h"
 
 namespace talon::answerer_test {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <filesystem>
+#include <functional>
 #include <string>
 
 #include "engine/engine.h"
@@ -10,17 +12,20 @@
 
 namespace talon {
 
-/// How answers are drafted and checked: everything that may change their speed and nothing of what
-/// they say.
+/// How answers are drafted and checked: everything that may change their speed and, with the rule
+/// `follow`, nothing of what they say.
 struct DecodeSettings {
   std::string drafter = "auto";  // what it stands for: resolve_drafter()
   std::string policy = std::string(kDefaultPolicy);
   std::string verify = "follow";
   int chunk = EngineOptions{}.chunk;          // prompt rows per forward
-  int max_nodes = EngineOptions{}.max_nodes;  // draft nodes per check
+  int max_nodes = EngineOptions{}.max_nodes;  // draft nodes of one tree
   RoundObserver observer = {};                // sees every round; may be empty
   CostCache costs = {};                       // where measured costs are kept between runs
   HeadFinder heads = {};                      // finds those that options do not name; may be empty
+  /// Finds the tokenizer of the pictures that are drawn, whose codes rules compare that name none;
+  /// empty: texts are written.
+  std::function<std::filesystem::path()> codebook = {};
   /// Of drafters that others ask for only the weights are measured, not each choice of options.
   bool shares_costs = false;
   /// Takes one token a round, whatever was accepted: slow, but the observer then sees a tree at

@@ -11,7 +11,7 @@ std::unique_ptr<TreePolicy> make_policy_for(const Model& model, std::string_view
 
 Method make_method(std::shared_ptr<Drafter> drafter, const Model& model, std::string_view policy,
                    std::string_view rule) {
-  return {std::move(drafter), make_policy_for(model, policy), make_verifier(rule)};
+  return {std::move(drafter), make_policy_for(model, policy), make_verifier(rule, {})};
 }
 
 OwnedEngine::OwnedEngine(const Model& model, KvCache& cache, EngineParts parts)

@@ -6,18 +6,20 @@
 #include <utility>
 
 #include "core/error.h"
+#include "runtime/cost_cache.h"
 #include "runtime/make_engine.h"
 #include "verify/first_token.h"
 
 namespace talon {
 namespace {
 
-std::unique_ptr<Verifier> make_rule(const DecodeSettings& settings, const ModelConfig& config) {
-  auto rule = make_verifier(settings.verify);
+std::unique_ptr<Verifier> make_rule(const DecodeSettings& settings, const ModelConfig& config,
+                                    NeighbourTables& tables) {
+  auto rule = make_verifier(settings.verify, {.codebook = settings.codebook, .tables = &tables});
   const int codes = config.image ? config.image->codes_of(config.vocabulary) : 0;
-  if (rule->codes() > 0 && rule->codes() < codes) {
-    fail("verify {}: codebook: expected at least the {} codes of the model, found {}",
-         settings.verify, codes, rule->codes());
+  if (config.image && rule->codes() > 0 && rule->codes() != codes) {
+    fail("verify {}: codebook: expected the {} codes of the model, found {}", settings.verify,
+         codes, rule->codes());
   }
   return settings.every_position ? first_token_of(std::move(rule)) : std::move(rule);
 }
@@ -89,6 +91,8 @@ bool NamedMethods::forget(std::string_view text) {
   return true;
 }
 
+bool NamedMethods::knows(std::string_view text) const { return methods_.contains(text); }
+
 void NamedMethods::drop_unused() {
   drop_unused_of(parts_.drafters);
   drop_unused_of(parts_.policies);
@@ -118,11 +122,11 @@ void NamedMethods::drop_retired() {
 }
 
 MethodId NamedMethods::make(const DecodeSettings& settings) {
-  Method method{
-      load(settings.drafter),
-      once(parts_.policies, settings.policy,
-           [&] { return make_policy_for(model_, settings.policy); }),
-      once(parts_.rules, settings.verify, [&] { return make_rule(settings, model_.config); })};
+  Method method{load(settings.drafter),
+                once(parts_.policies, settings.policy,
+                     [&] { return make_policy_for(model_, settings.policy); }),
+                once(parts_.rules, settings.verify,
+                     [&] { return make_rule(settings, model_.config, tables_); })};
   const bool decides_by_costs = settings.drafter != "none" && method.policy->traits().uses_costs;
   if (decides_by_costs) {
     method.costs = costs_of(settings.drafter);
@@ -136,9 +140,8 @@ const CostProfile& NamedMethods::costs_of(const std::string& drafter) {
   CostProfile& costs = costs_[measured];
   if (!costs.empty()) return costs;
   Drafter& runs = *load(measured);
-  const std::string described =
-      fmt::format("{}, {} bytes a pass", measured, runs.traits().pass_bytes);
-  costs = obtain_costs(model_, cache_.store().shape.type, runs, described, settings_.costs);
+  costs = obtain_costs(model_, cache_.store().shape.type, runs, costs_name(measured, runs.traits()),
+                       settings_.costs);
   return costs;
 }
 
@@ -156,6 +159,32 @@ const std::shared_ptr<Drafter>& NamedMethods::load(const std::string& drafter) {
       .heads = settings_.heads,
       .shared = &parts_.weights};
   return once(parts_.drafters, drafter, [&] { return make_drafter(drafter, context); });
+}
+
+MethodId RecentMethods::get(std::string_view text) {
+  if (text.empty()) return methods_.get();
+  const auto known = std::ranges::find(texts_, text);
+  if (known != texts_.end()) {
+    const MethodId method = methods_.get(text);
+    std::rotate(known, known + 1, texts_.end());
+    return method;
+  }
+  texts_.emplace_back(text);  // room first: a method without a place could be let go of by nobody
+  MethodId method = 0;
+  try {
+    method = methods_.get(text);
+  } catch (...) {
+    texts_.pop_back();
+    throw;
+  }
+  auto oldest = texts_.begin();
+  while (are_too_many() && oldest + 1 != texts_.end())
+    oldest = methods_.forget(*oldest) ? texts_.erase(oldest) : oldest + 1;
+  return method;
+}
+
+void RecentMethods::forget_newest() {
+  if (methods_.forget(texts_.back())) texts_.pop_back();
 }
 
 }  // namespace talon

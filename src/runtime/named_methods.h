@@ -9,6 +9,7 @@
 
 #include "engine/engine.h"
 #include "runtime/decode_settings.h"
+#include "verify/relaxed/neighbour_table.h"
 
 namespace talon {
 
@@ -31,6 +32,8 @@ class NamedMethods {
   /// it stays, if a request has it or had it in the last step, or it is the settings' own. True if
   /// there is none.
   bool forget(std::string_view text);
+  /// Whether get() has made the method of that text, and it has not been forgotten.
+  bool knows(std::string_view text) const;
 
   /// From then on methods are made with the heads that `heads` finds, and what was measured of
   /// drafters of the same texts stands. Requests keep the methods that they have, which are let go
@@ -62,9 +65,31 @@ class NamedMethods {
   KvCache& cache_;
   DecodeSettings settings_;
   Parts parts_;
+  NeighbourTables tables_;  // of the rules
   std::map<std::string, MethodId, std::less<>> methods_;
   std::map<std::string, CostProfile> costs_;  // by what is measured
   std::vector<MethodId> retired_;             // that no text names any more
+};
+
+/// The methods that requests have asked for: those that were asked for last stay, and those that
+/// requests have. The methods, which are asked here alone, are borrowed.
+class RecentMethods {
+ public:
+  static constexpr std::size_t kMost = 32;  // that stay although no request has them
+
+  explicit RecentMethods(NamedMethods& methods) : methods_(methods) {}
+
+  /// As NamedMethods::get(). Beyond kMost it then lets go of others, the one that was asked for the
+  /// longest ago first.
+  MethodId get(std::string_view text);
+  /// Whether there are more than kMost, since requests have all but the newest.
+  bool are_too_many() const { return texts_.size() > kMost; }
+  /// Lets go of the one that was asked for last, unless a request has it. REQUIRES: there is one.
+  void forget_newest();
+
+ private:
+  NamedMethods& methods_;
+  std::vector<std::string> texts_;  // the one that was asked for last is the last
 };
 
 }  // namespace talon

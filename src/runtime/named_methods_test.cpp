@@ -1,8 +1,10 @@
 #include "runtime/named_methods.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <optional>
@@ -189,6 +191,40 @@ TEST(NamedMethods, CostsAreMeasuredOnceOfTheSameWeights) {
   EXPECT_EQ(asked.backend.forwards, with_head);
 }
 
+/// Forwards that are run to measure what a method with the head at `head` costs, where the costs
+/// that lie in `kept` are known.
+int forwards_to_measure(const std::filesystem::path& head, const std::filesystem::path& kept) {
+  const std::string path = TALON_TEST_DATA "/models/stories260K.bin";
+  CountingBackend backend(make_backend({.model = path}));
+  const Model model = load_model(open_checkpoint(path), backend);
+  const auto cache = open_cache(model);
+  DecodeSettings settings;
+  settings.drafter = "eagle3";
+  settings.policy = "throughput";
+  settings.costs = {kept, "a machine"};
+  settings.heads = [&](std::string_view) { return head.string(); };
+  Engine engine(model, *cache, engine_options(settings, model, nullptr));
+  const NamedMethods methods(engine, model, *cache, settings);
+  return backend.forwards;
+}
+
+TEST(NamedMethods, CostsThatWereKeptAreThoseOfTheSameHead) {
+  namespace fs = std::filesystem;
+  const test::TemporaryFolder folder;
+  const fs::path first = folder.path() / "first", second = folder.path() / "second";
+  for (const fs::path& head : {first, second})
+    fs::copy(TALON_TEST_DATA "/golden/stories260k/eagle3_head", head);
+  const fs::path kept = folder.path() / "costs";
+  fs::create_directory(kept);
+  for (int attempt = 0; attempt < 50 && fs::is_empty(kept); ++attempt)
+    EXPECT_GT(forwards_to_measure(first, kept), 0);
+  ASSERT_FALSE(fs::is_empty(kept)) << "nothing is kept while the machine is disturbed";
+  EXPECT_EQ(forwards_to_measure(first, kept), 0);
+  EXPECT_GT(forwards_to_measure(second, kept), 0);
+  std::ofstream(first / "of_another_size") << "x";
+  EXPECT_GT(forwards_to_measure(first, kept), 0);
+}
+
 TEST(NamedMethods, ADrafterThatIsMadeToBeMeasuredDoesNotStay) {
   AskedMethods asked("throughput");
   int made = 0;
@@ -236,6 +272,54 @@ TEST(NamedMethods, AMethodThatIsRefusedLeavesNoHeadBehind) {
   methods.get("eagle3@policy=fixed");
   for (const char* method : refused) EXPECT_THROW(methods.get(method), Error);
   EXPECT_EQ(asked, 3) << "a method has it";
+}
+
+TEST(NamedMethods, ARuleThatComparesCodesIsRefusedWhereThereAreNone) {
+  AskedMethods asked("fixed");
+  EXPECT_THROW(asked.methods->get("suffix@verify=lantern:k=10,lambda=2"), UsageError);
+}
+
+/// Asks for methods by their numbers.
+struct AskedForRecent : AskedMethods {
+  AskedForRecent() : AskedMethods("fixed") {}
+  static std::string text(int nodes) { return fmt::format("ngram:nodes={}", nodes); }
+  MethodId get(int nodes) { return recent.get(text(nodes)); }
+  bool knows(int nodes) const { return methods->knows(text(nodes)); }
+  void hold(MethodId method) {
+    Request request;
+    request.prompt = {1, 403};
+    request.method = method;
+    engine->submit(request);  // it waits for a step that does not come
+  }
+  static constexpr int kMost = static_cast<int>(RecentMethods::kMost);
+  RecentMethods recent{*methods};
+};
+
+TEST(RecentMethods, StayUnlessOthersWereAskedForLaterAndNoRequestHasThem) {
+  AskedForRecent asked;
+  const MethodId first = asked.get(1);
+  asked.hold(asked.get(2));
+  for (int nodes = 3; nodes <= asked.kMost; ++nodes) asked.get(nodes);
+  EXPECT_EQ(asked.get(1), first);
+  EXPECT_EQ(asked.recent.get(""), asked.methods->get());
+  asked.get(asked.kMost + 1);
+  EXPECT_FALSE(asked.recent.are_too_many());
+  EXPECT_FALSE(asked.knows(3));
+  for (const int nodes : {1, 2, 4, asked.kMost + 1}) EXPECT_TRUE(asked.knows(nodes)) << nodes;
+}
+
+TEST(RecentMethods, AreTooManyWhereRequestsHaveAllOthers) {
+  AskedForRecent asked;
+  for (int nodes = 1; nodes <= asked.kMost; ++nodes) asked.hold(asked.get(nodes));
+  EXPECT_THROW(asked.recent.get("nosuch"), UsageError);
+  EXPECT_FALSE(asked.recent.are_too_many());
+  asked.get(asked.kMost + 1);
+  EXPECT_TRUE(asked.recent.are_too_many());
+  EXPECT_TRUE(asked.knows(asked.kMost + 1));
+  asked.recent.forget_newest();
+  EXPECT_FALSE(asked.recent.are_too_many());
+  EXPECT_FALSE(asked.knows(asked.kMost + 1));
+  for (int nodes = 1; nodes <= asked.kMost; ++nodes) EXPECT_TRUE(asked.knows(nodes)) << nodes;
 }
 
 }  // namespace

@@ -141,15 +141,6 @@ TokenId Sampler::draw(std::span<const float> row, float largest, const RaceNoise
   return race({masked_, largest, options_.temperature}, favourite, noise).token;
 }
 
-std::span<const Candidate> Sampler::distribution(std::span<const float> logits,
-                                                 const SampleHistory& history) {
-  const std::span<const float> row = adjust(logits, history);
-  collect(row, largest_logit(row).value);
-  std::sort(candidates_.begin(), candidates_.end(), likelier);
-  normalize();
-  return candidates_;
-}
-
 std::span<const Candidate> Sampler::distribution_by_token(std::span<const float> logits,
                                                           const SampleHistory& history) {
   const std::span<const float> row = adjust(logits, history);

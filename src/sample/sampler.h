@@ -12,9 +12,9 @@
 namespace talon {
 
 /// How a token is drawn from a row of logits. Applied in this order: what the constraint of the
-/// answer forbids (Sampler::constrain), banned tokens, logit bias,
-/// penalties (repetition, presence, frequency), temperature, then the cuts top-k, top-p, min-p,
-/// typical-p, each on what the one before left, made to sum to 1.
+/// answer forbids (Sampler::constrain), banned tokens, logit bias, penalties (repetition, presence,
+/// frequency), temperature, then the cuts top-k, top-p, min-p, typical-p, each on what the one
+/// before left, made to sum to 1.
 struct SamplerOptions {
   double temperature = 0;  // 0: the largest logit (the smallest id of equals)
   int top_k = 0;           // 0: off
@@ -79,12 +79,8 @@ class Sampler {
     TokenId token;
     double p;
   };
-  /// The processed distribution: tokens that can be drawn, by descending probability (ties: smaller
-  /// id), summing to 1. At temperature 0 one token with p = 1. Valid until the next call. Throws as
-  /// sample().
-  std::span<const Candidate> distribution(std::span<const float> logits,
-                                          const SampleHistory& history);
-  /// The same, ascending by token: cheaper where most tokens can be drawn.
+  /// The processed distribution: tokens that can be drawn, ascending, summing to 1. At temperature
+  /// 0 one token with p = 1. Valid until the next call. Throws as sample().
   std::span<const Candidate> distribution_by_token(std::span<const float> logits,
                                                    const SampleHistory& history);
 

@@ -24,14 +24,16 @@ std::vector<float> logits_of(const std::vector<double>& p) {
   return logits;
 }
 
+/// By descending probability, of equals the smaller id first.
 std::vector<std::pair<TokenId, double>> distribution_of(const SamplerOptions& options,
                                                         const std::vector<float>& logits,
                                                         const SampleHistory& history = {}) {
   Sampler sampler(options, static_cast<int>(logits.size()));
   std::vector<std::pair<TokenId, double>> result;
-  for (const auto& candidate : sampler.distribution(logits, history)) {
+  for (const auto& candidate : sampler.distribution_by_token(logits, history)) {
     result.emplace_back(candidate.token, candidate.p);
   }
+  std::ranges::stable_sort(result, std::greater{}, &std::pair<TokenId, double>::second);
   return result;
 }
 
@@ -50,7 +52,7 @@ TEST(Sampler, TemperatureZeroIsTheLargestLogitAndOfEqualsTheSmallestId) {
   expect_distribution(distribution_of({}, {1, 5, 3, 5}), {{1, 1.0}});
 }
 
-TEST(Sampler, TemperatureOneIsTheSoftmaxInDescendingOrder) {
+TEST(Sampler, TemperatureOneIsTheSoftmax) {
   expect_distribution(distribution_of({.temperature = 1}, logits_of(kP)),
                       {{1, 0.4}, {3, 0.3}, {2, 0.15}, {0, 0.1}, {4, 0.05}});
 }
@@ -64,7 +66,7 @@ TEST(Sampler, TemperatureDividesLogits) {
                                                                              {4, 0.0025 / 0.285}});
 }
 
-TEST(Sampler, EqualLogitsAreOrderedById) {
+TEST(Sampler, EqualLogitsAreEquallyLikely) {
   expect_distribution(distribution_of({.temperature = 1}, {2, 2, 2, 2}),
                       {{0, 0.25}, {1, 0.25}, {2, 0.25}, {3, 0.25}});
 }
@@ -172,10 +174,10 @@ TEST(Sampler, RowsThatGiveNoTokenAreErrors) {
   for (const double temperature : {0.0, 1.0}) {
     SamplerOptions options{.temperature = temperature};
     Sampler sampler(options, 2);
-    EXPECT_THROW(sampler.distribution(std::vector<float>{1, kNan}, {}), Error);
-    EXPECT_THROW(sampler.distribution(std::vector<float>{1, INFINITY}, {}), Error);
+    EXPECT_THROW(sampler.distribution_by_token(std::vector<float>{1, kNan}, {}), Error);
+    EXPECT_THROW(sampler.distribution_by_token(std::vector<float>{1, INFINITY}, {}), Error);
     options.banned = {0, 1};
-    EXPECT_THROW(Sampler(options, 2).distribution(std::vector<float>{1, 2}, {}), Error);
+    EXPECT_THROW(Sampler(options, 2).distribution_by_token(std::vector<float>{1, 2}, {}), Error);
   }
 }
 
@@ -319,7 +321,7 @@ TEST(Sampler, ADrawIsTheWinnerOfTheRaceBetweenTheTokensOfTheDistribution) {
     for (float& logit : logits) logit = normal(random);
     for (const SamplerOptions& options : all) {
       Sampler sampler(options, vocabulary);
-      const auto law = sampler.distribution(logits, history);
+      const auto law = sampler.distribution_by_token(logits, history);
       const std::vector<Sampler::Candidate> candidates(law.begin(), law.end());
       const PositionRandom draws(9, 2);
       for (std::uint64_t position = 0; position < 60; ++position) {

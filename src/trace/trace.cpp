@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "core/error.h"
-#include "io/json_text.h"
 #include "text/utf8.h"
+#include "trace/field_reader.h"
 
 namespace talon {
 namespace {
@@ -49,64 +48,9 @@ Json json_of(const RoundReport& report) {
   return json;
 }
 
-/// One line of a trace that is being read.
-class LineReader {
- public:
-  LineReader(std::string doing, const std::string& text)
-      : doing_(std::move(doing)), json_(parse_json(text, doing_)) {
-    if (!json_.is_object()) fail("{}: expected an object", doing_);
-  }
-  const Json& json() const { return json_; }
-
-  const Json& at(const char* key) const {
-    const auto field = json_.find(key);
-    if (field == json_.end()) fail("{}: expected \"{}\", found none", doing_, key);
-    return *field;
-  }
-  std::int64_t whole(const Json& value, const char* key, std::int64_t least,
-                     std::int64_t most) const {
-    const bool is_small =
-        value.is_number_integer() &&
-        (!value.is_number_unsigned() ||
-         value.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<std::int64_t>::max()});
-    if (!is_small || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most) {
-      refuse(key, fmt::format("whole numbers from {} to {}", least, most));
-    }
-    return value.get<std::int64_t>();
-  }
-  int count(const char* key, int least) const {
-    return static_cast<int>(whole(at(key), key, least, std::numeric_limits<int>::max()));
-  }
-  double number(const Json& value, const char* key) const {
-    if (!value.is_number() || !std::isfinite(value.get<double>())) refuse(key, "finite numbers");
-    return value.get<double>();
-  }
-  double number(const char* key) const { return number(at(key), key); }
-  template <typename Value>
-  std::vector<Value> wholes(const char* key, std::int64_t least, std::int64_t most) const {
-    std::vector<Value> values;
-    for (const Json& value : list(key))
-      values.push_back(static_cast<Value>(whole(value, key, least, most)));
-    return values;
-  }
-  const Json& list(const char* key) const {
-    const Json& values = at(key);
-    if (!values.is_array() || values.size() > kMostNodes)
-      refuse(key, fmt::format("a list of at most {}", kMostNodes));
-    return values;
-  }
-  [[noreturn]] void refuse(const char* key, std::string_view expected) const {
-    fail("{}: field \"{}\": expected {}", doing_, key, expected);
-  }
-
- private:
-  std::string doing_;
-  Json json_;
-};
-
 constexpr std::int64_t kMostToken = std::numeric_limits<TokenId>::max();
 
-DraftTree read_tree(const LineReader& line) {
+DraftTree read_tree(const FieldReader& line) {
   const auto tokens = line.wholes<TokenId>("token", 0, kMostToken);
   const auto parents = line.wholes<NodeId>("parent", -1, kMostNodes);
   const auto sources =
@@ -142,7 +86,7 @@ DraftTree read_tree(const LineReader& line) {
   return tree;
 }
 
-TraceRound read_round(const LineReader& line) {
+TraceRound read_round(const FieldReader& line) {
   TraceRound round;
   round.sequence = static_cast<SequenceId>(
       line.whole(line.at("sequence"), "sequence", 0, std::numeric_limits<std::int64_t>::max()));
@@ -229,7 +173,7 @@ Trace read_trace(const std::filesystem::path& file) {
   int number = 0;
   for (std::string text; std::getline(input, text);) {
     ++number;
-    const LineReader line(fmt::format("read trace {}, line {}", file.string(), number), text);
+    const FieldReader line(fmt::format("read trace {}, line {}", file.string(), number), text);
     if (number > 1) {
       trace.rounds.push_back(read_round(line));
       continue;

@@ -184,15 +184,4 @@ void check_invariants(const DraftTree& tree) {
   }
 }
 
-std::vector<bool> tree_mask(const DraftTree& tree) {
-  const auto size = static_cast<std::size_t>(tree.size());
-  std::vector<bool> mask(size * size);
-  for (NodeId row = 0; row < tree.size(); ++row) {
-    for (NodeId node = row; node >= 0; node = tree[node].parent) {
-      mask[static_cast<std::size_t>(row) * size + static_cast<std::size_t>(node)] = true;
-    }
-  }
-  return mask;
-}
-
 }  // namespace talon

@@ -187,7 +187,4 @@ int DraftTree::for_each_trial(std::span<const TokenId> text, Visit&& visit) cons
 /// Throws Bug unless the invariants hold.
 void check_invariants(const DraftTree& tree);
 
-/// Row-major [size, size]: whether row i may see row j (itself and its ancestors).
-std::vector<bool> tree_mask(const DraftTree& tree);
-
 }  // namespace talon

@@ -128,15 +128,5 @@ TEST(DraftTree, ALogPThatIsNoNumberStaysInTheOrder) {
   EXPECT_EQ(tree.step_chance(2), 1);
 }
 
-TEST(TreeMask, ARowSeesItselfAndItsAncestorsOnly) {
-  const std::vector<bool> mask = tree_mask(small_tree());
-  const std::vector<bool> expected = {true, false, false, false, false,  //
-                                      true, true,  false, false, false,  //
-                                      true, false, true,  false, false,  //
-                                      true, true,  false, true,  false,  //
-                                      true, true,  false, true,  true};
-  EXPECT_EQ(mask, expected);
-}
-
 }  // namespace
 }  // namespace talon::draft_tree_test

@@ -18,6 +18,4 @@ std::unique_ptr<TreePolicy> make_policy(std::string_view text, const PolicyConte
 
 std::vector<FeatureTap> policy_taps(std::string_view text) { return make_policy(text)->taps(); }
 
-bool policy_uses_costs(std::string_view text) { return make_policy(text)->traits().uses_costs; }
-
 }  // namespace talon

@@ -33,7 +33,5 @@ inline constexpr std::string_view kDefaultPolicy = "throughput";
 std::unique_ptr<TreePolicy> make_policy(std::string_view text, const PolicyContext& context = {});
 /// What the policy that `text` names wants to see of the target. Throws as make_policy().
 std::vector<FeatureTap> policy_taps(std::string_view text);
-/// Whether it decides by costs, so that measuring them first is worth it. Throws as make_policy().
-bool policy_uses_costs(std::string_view text);
 
 }  // namespace talon

@@ -45,8 +45,7 @@ class PolicyState {
 class TreePolicy {
  public:
   virtual ~TreePolicy() = default;
-  /// What plan() wants to see of the target; the Target must have been made with the drafter's taps
-  /// and then these.
+  /// What plan() wants to see of the target. The engine taps them; columns come in this order.
   virtual std::vector<FeatureTap> taps() const { return {}; }
   struct Traits {
     bool uses_costs = false;  // decides by costs, so that measuring them first is worth it

@@ -20,13 +20,14 @@ class BlockRule : public Verifier {
 }  // namespace
 
 VerifierEntry block_rule() {
-  return {
-      .name = "block",
-      .summary =
-          "decides on a drafted chain as a whole, from its end (block verification, "
-          "arXiv:2403.10444); of a tree, on its first branch",
-      .options = {},
-      .make = [](Options&) -> std::unique_ptr<Verifier> { return std::make_unique<BlockRule>(); }};
+  return {.name = "block",
+          .summary =
+              "decides on a drafted chain as a whole, from its end (block verification, "
+              "arXiv:2403.10444); of a tree, on its first branch",
+          .options = {},
+          .make = [](Options&, const VerifierContext*) -> std::unique_ptr<Verifier> {
+            return std::make_unique<BlockRule>();
+          }};
 }
 
 }  // namespace talon

@@ -37,13 +37,14 @@ class FollowRule : public Verifier {
 }  // namespace
 
 VerifierEntry follow_rule() {
-  return {
-      .name = "follow",
-      .summary =
-          "draws the target's own token at each node and follows the child that equals it: the "
-          "tokens of plain decoding (default)",
-      .options = {},
-      .make = [](Options&) -> std::unique_ptr<Verifier> { return std::make_unique<FollowRule>(); }};
+  return {.name = "follow",
+          .summary =
+              "draws the target's own token at each node and follows the child that equals it: the "
+              "tokens of plain decoding (default)",
+          .options = {},
+          .make = [](Options&, const VerifierContext*) -> std::unique_ptr<Verifier> {
+            return std::make_unique<FollowRule>();
+          }};
 }
 
 }  // namespace talon

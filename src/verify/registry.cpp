@@ -11,8 +11,13 @@ std::span<const VerifierEntry> verifiers() {
   return kVerifiers;
 }
 
+std::unique_ptr<Verifier> make_verifier(std::string_view text, const VerifierContext& context) {
+  return make_from("verify", verifiers(), text, &context);
+}
+
 std::unique_ptr<Verifier> make_verifier(std::string_view text) {
-  return make_from("verify", verifiers(), text);
+  const VerifierContext* const none = nullptr;
+  return make_from("verify", verifiers(), text, none);
 }
 
 }  // namespace talon

@@ -20,13 +20,14 @@ class TokenRule : public Verifier {
 }  // namespace
 
 VerifierEntry token_rule() {
-  return {
-      .name = "token",
-      .summary =
-          "accepts each draft token with min(1, p/q), siblings in turn (speculative sampling, "
-          "arXiv:2211.17192; trees as SpecInfer and EAGLE-1)",
-      .options = {},
-      .make = [](Options&) -> std::unique_ptr<Verifier> { return std::make_unique<TokenRule>(); }};
+  return {.name = "token",
+          .summary =
+              "accepts each draft token with min(1, p/q), siblings in turn (speculative sampling, "
+              "arXiv:2211.17192; trees as SpecInfer and EAGLE-1)",
+          .options = {},
+          .make = [](Options&, const VerifierContext*) -> std::unique_ptr<Verifier> {
+            return std::make_unique<TokenRule>();
+          }};
 }
 
 }  // namespace talon

@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <functional>
+#include <vector>
 
 #include "io/json_text.h"
 #include "sample/sampler.h"
@@ -30,7 +33,9 @@ Law<double> processed(const std::vector<float>& logits, const Json& processor) {
   const double top_p = processor["top_p"];
   if (top_p > 0) options.top_p = top_p;
   Sampler sampler(options, static_cast<int>(logits.size()));
-  const auto candidates = sampler.distribution(logits, {});
+  const auto tokens = sampler.distribution_by_token(logits, {});
+  std::vector<Sampler::Candidate> candidates(tokens.begin(), tokens.end());
+  std::ranges::stable_sort(candidates, std::greater{}, &Sampler::Candidate::p);
   const std::size_t top_k = processor["top_k"];
   Law<double> law;
   for (const auto& [token, p] : candidates) {

@@ -25,7 +25,7 @@ VerifierEntry traversal_rule() {
       .summary =
           "decides on a drafted tree from its leaves (traversal verification, arXiv:2505.12398)",
       .options = {},
-      .make = [](Options&) -> std::unique_ptr<Verifier> {
+      .make = [](Options&, const VerifierContext*) -> std::unique_ptr<Verifier> {
         return std::make_unique<TraversalRule>();
       }};
 }

@@ -85,7 +85,7 @@ class TypicalRule : public Verifier {
   TypicalOptions options_;
 };
 
-std::unique_ptr<Verifier> make_typical(Options& options) {
+std::unique_ptr<Verifier> make_typical(Options& options, const VerifierContext* /*context*/) {
   return std::make_unique<TypicalRule>(
       TypicalOptions{options.real("epsilon"), options.real("delta")});
 }

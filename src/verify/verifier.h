@@ -1,5 +1,7 @@
 #pragma once
 
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -53,16 +55,29 @@ class Verifier {
   virtual VerifyResult verify(const VerifyInput& input) const = 0;
 };
 
+class NeighbourTables;
+
+/// What a rule may need to be made for use. Borrowed.
+struct VerifierContext {
+  /// Finds the file of the tokenizer whose codes are drawn, for rules whose options name none;
+  /// empty: texts are written.
+  std::function<std::filesystem::path()> codebook = {};
+  NeighbourTables* tables = nullptr;  // of other rules, too; null: nothing is shared
+};
+
 /// A row of the explicit table of rules. Each rule gives its own (rules.h).
 struct VerifierEntry {
   std::string_view name;
   std::string_view summary;  // one line, with the paper
   std::vector<Option> options;
-  std::unique_ptr<Verifier> (*make)(Options& options);
+  /// context: null for one that is only asked what it is.
+  std::unique_ptr<Verifier> (*make)(Options& options, const VerifierContext* context);
 };
 std::span<const VerifierEntry> verifiers();
-/// Makes the rule that `text` (`typical:epsilon=0.1`) names. Throws UsageError listing the names
-/// that exist.
+/// Makes the rule that `text` (`typical:epsilon=0.1`) names, for use. Throws UsageError listing the
+/// names that exist, and for one that compares image codes where there are none.
+std::unique_ptr<Verifier> make_verifier(std::string_view text, const VerifierContext& context);
+/// To be asked what it is and promises: rules that compare codes then have none and relax nothing.
 std::unique_ptr<Verifier> make_verifier(std::string_view text);
 
 }  // namespace talon

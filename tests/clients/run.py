@@ -10,8 +10,8 @@ import sys
 
 
 def start(talon: str, model: str, icons: str) -> tuple[subprocess.Popen, str]:
-    server = subprocess.Popen([talon, "serve", "-m", f"model={model}", "-m", f"icons={icons}", "--vq", f"{icons}/vq.pt", "--port", "0",
-                               "--api-key", "key"], stderr=subprocess.PIPE, text=True)
+    server = subprocess.Popen([talon, "serve", "-m", f"model={model}", "-m", f"icons={icons}", "--port", "0", "--api-key", "key"],
+                              stderr=subprocess.PIPE, text=True)
     said = ""
     for line in server.stderr:
         said += line

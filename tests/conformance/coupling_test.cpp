@@ -3,6 +3,7 @@
 #include "draft/coupling/noise_rows.h"
 #include "draft/registry.h"
 #include "io/test_files.h"
+#include "model/target.h"
 #include "models.h"
 #include "random_heads.h"
 

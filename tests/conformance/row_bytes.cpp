@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/error.h"
+#include "model/target.h"
 
 namespace talon::test {
 namespace {

@@ -1,4 +1,4 @@
-// Random situations of the engine: models with and without states, windows and experts, small
+// Random situations of the engine: models of texts and pictures, states, windows and experts, small
 // caches, odd chunks and rows, all drafters, policies and rules, several at once, prompts that
 // share beginnings, requests that ask for all that one may, come, are cancelled or late at any
 // time. Every answer must be the one of plain decoding where its rule says so, and a listener must

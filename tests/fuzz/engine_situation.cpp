@@ -73,20 +73,17 @@ SamplerOptions make_sampler(Chooser& choose, const Askable& of) {
 class AnswerMaker {
  public:
   AnswerMaker(Chooser& choose, const Askable& of, const PlainAnswer& plain)
-      : choose_(choose), of_(of), plain_(plain), texts_(make_texts(choose, of)) {}
+      : choose_(choose), of_(of), plain_(plain), texts_(make_texts(choose, of)) {
+    for (int i = 0; of.image && i < kTexts; ++i) prompts_.push_back(random_words());
+  }
 
   void add_request(PlainAnswers& answers) {
     Request request;
-    request.prompt = choose_.one_of(texts_);
-    if (!answers.requests.empty() && choose_.chance(0.3)) continue_answer(answers, request);
-    if (choose_.chance(0.1)) {
-      request.prompt.resize(std::min(request.prompt.size(), 1 + choose_.below(70)));
-    }
-    request.max_new = choose_.chance(0.95) ? choose_.one_of({1, 2, 7, 30, 63, 64, 65})
-                                           : choose_.one_of({120, 250, 400});
+    of_.image ? ask_for_picture(request) : ask_for_text(answers, request);
     request.seed = choose_.number();
     request.choice = static_cast<std::uint32_t>(choose_.below(3));
     request.sampler = make_sampler(choose_, of_);
+    if (of_.image) request.sampler.repetition_penalty = 1;  // others are refused
     if (choose_.chance(0.5)) request.end_tokens = {1, 13};
     request.reuse_prefix = choose_.chance(0.85);
     request.tenant = choose_.below(2);
@@ -99,6 +96,34 @@ class AnswerMaker {
   }
 
  private:
+  void ask_for_text(const PlainAnswers& answers, Request& request) {
+    request.prompt = choose_.one_of(texts_);
+    if (!answers.requests.empty() && choose_.chance(0.3)) continue_answer(answers, request);
+    if (choose_.chance(0.1)) {
+      request.prompt.resize(std::min(request.prompt.size(), 1 + choose_.below(70)));
+    }
+    request.max_new = choose_.chance(0.95) ? choose_.one_of({1, 2, 7, 30, 63, 64, 65})
+                                           : choose_.one_of({120, 250, 400});
+  }
+
+  /// Mostly guided, some of them for a part.
+  void ask_for_picture(Request& request) {
+    request.prompt = choose_.one_of(prompts_);
+    request.guide_prompt = choose_.one_of(prompts_);
+    request.guidance = choose_.one_of({0.0F, 1.0F, 2.5F, 2.5F, 7.0F});
+    request.guidance_tokens = choose_.one_of({0, 0, 1, 5, 40, 90});
+    request.max_new = choose_.one_of({1, 7, 30, 65, of_.image->cells()});
+  }
+
+  Tokens random_words() {
+    Tokens words;
+    for (int i = 0; i < of_.image->prompt_tokens; ++i) {
+      const auto others = static_cast<std::size_t>(of_.inputs - of_.vocabulary);
+      words.push_back(of_.vocabulary + static_cast<TokenId>(choose_.below(others)));
+    }
+    return words;
+  }
+
   /// Asks on from somewhere in an earlier answer, as the next turn of a conversation does.
   void continue_answer(const PlainAnswers& answers, Request& request) {
     const std::size_t earlier = choose_.below(answers.requests.size());
@@ -139,6 +164,7 @@ class AnswerMaker {
   const Askable& of_;
   const PlainAnswer& plain_;
   std::vector<Tokens> texts_;
+  std::vector<Tokens> prompts_;  // of pictures
 };
 
 /// Mostly the one whose texts are plain decoding's at every temperature.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -49,6 +50,9 @@ struct Askable {
   int vocabulary = 0;
   int context = 0;
   std::span<const std::shared_ptr<const ConstraintSource>> constraints = {};
+  /// Of a model that draws pictures of words, which are the tokens from `vocabulary` to `inputs`.
+  std::optional<ImagePlan> image = {};
+  int inputs = 0;
 };
 
 /// What methods are made of. The drafter "random": trees that often hold the right tokens.

@@ -167,15 +167,16 @@ class EngineTrial {
   /// Whether the answer was cut from outside, as it may have been; nothing: it was not.
   std::optional<bool> cut_rightly(std::size_t i) const {
     const Asked& asked = asked_[i];
-    const std::size_t positions =
-        situation_.asked->requests[i].prompt.size() + asked.found.tokens.size();
+    const Request& request = situation_.asked->requests[i];
+    const std::size_t positions = request.prompt.size() + asked.found.tokens.size();
     switch (asked.found.finish) {
       case FinishReason::cancelled:
         return asked.cancelled;
       case FinishReason::deadline:
         return asked.late;
       case FinishReason::no_room:
-        return positions == static_cast<std::size_t>(situation_.pages * kPageRows);
+        return positions ==
+               static_cast<std::size_t>(situation_.pages / request.streams() * kPageRows);
       default:
         return std::nullopt;
     }

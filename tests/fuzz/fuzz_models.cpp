@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "draft/registry.h"
+#include "io/test_pictures.h"
 #include "maker_data.h"
 #include "models.h"
 #include "random_heads.h"
@@ -17,7 +18,8 @@ using test::TestEngine;
 using test::TestOptions;
 using Kind = GrammarText::Kind;
 
-const std::string kStories = "stories260k", kStoriesInt8 = "stories260k-int8";
+const std::string kStories = "stories260k", kStoriesInt8 = "stories260k-int8",
+                  kPictures = "pictures of words";
 
 // Tiny recorded models of tests/data/golden/makers.
 const std::vector<std::string> kMakers = {"qwen3_next",    // states, experts
@@ -51,6 +53,18 @@ std::unique_ptr<Tokenizer> tokenizer_for(int vocabulary) {
   Tokenizer whole = Tokenizer::from_llama2c(TALON_TEST_DATA "/models/tok512.bin");
   if (whole.vocabulary_size() <= vocabulary) return std::make_unique<Tokenizer>(std::move(whole));
   return std::make_unique<ByteTokenizer>(std::move(whole));
+}
+
+/// The tiny model of tests/data/golden/images that is asked by words; its pictures have 144 cells,
+/// so that they take pages.
+std::filesystem::path unpack_pictures() {
+  const auto folder = test::unpack_picture("engine_fuzz", "words/model.safetensors").parent_path();
+  std::ifstream usual(folder / "config.json");
+  Json config = Json::parse(usual);
+  usual.close();
+  config["grid"] = {12, 12};
+  std::ofstream(folder / "config.json") << config;
+  return folder;
 }
 
 /// A drafter, and the head of test::write_random_heads that it takes.
@@ -129,8 +143,10 @@ FuzzModel::FuzzModel(std::string name, const std::filesystem::path& files, Weigh
       model_(files, test::cpu_backend(1), 0, weights),
       tokenizer_(tokenizer_for(model_.vocabulary())),
       plain_(model_, make_drafter("none", {}), plain_options()) {
-  const GrammarCompiler compiler(*tokenizer_, model_.vocabulary());
-  for (const GrammarText& text : kGrammars) constraints_.push_back(compiler.compile(text));
+  if (!model_.model.config.image) {
+    const GrammarCompiler compiler(*tokenizer_, model_.vocabulary());
+    for (const GrammarText& text : kGrammars) constraints_.push_back(compiler.compile(text));
+  }
   for (const std::string& policy : test::all_policies()) {
     if (takes("none", policy)) parts_.policies.push_back(policy);
   }
@@ -145,7 +161,8 @@ TestOptions FuzzModel::plain_options() const {
 }
 
 Askable FuzzModel::askable() const {
-  return {model_.model.config.vocabulary, model_.model.config.context, constraints_};
+  const ModelConfig& config = model_.model.config;
+  return {config.vocabulary, config.context, constraints_, config.image, config.input_count()};
 }
 
 /// Features that it has not, or a head of another width, are refused.
@@ -161,10 +178,12 @@ bool FuzzModel::takes(const std::string& drafter, const std::string& policy) {
 }
 
 void FuzzModel::find_drafters(const std::filesystem::path& heads) {
-  test::write_random_heads(heads, model_.model.config);
   std::vector<std::string> texts = headless_drafters();
-  for (const auto& more : {trained_drafters(), random_drafters(heads)}) {
-    texts.insert(texts.end(), more.begin(), more.end());
+  if (!model_.model.config.image) {  // heads are made for models of texts
+    test::write_random_heads(heads, model_.model.config);
+    for (const auto& more : {trained_drafters(), random_drafters(heads)}) {
+      texts.insert(texts.end(), more.begin(), more.end());
+    }
   }
   parts_.drafters = {"random", "random"};
   for (const std::string& text : texts) {
@@ -190,6 +209,7 @@ FullAnswer FuzzModel::answer(Request request) {
 FuzzModels::FuzzModels() { ::setenv("TEST_TMPDIR", folder_.path().c_str(), 1); }
 
 FuzzModel& FuzzModels::any(Chooser& choose) {
+  if (choose.chance(0.15)) return named(kPictures);
   if (choose.chance(0.4)) return named(choose.one_of(kMakers));
   return named(choose.chance(0.25) ? kStories : kStoriesInt8);  // which is faster
 }
@@ -198,7 +218,9 @@ FuzzModel& FuzzModels::named(const std::string& name) {
   std::unique_ptr<FuzzModel>& model = models_[name];
   if (model) return *model;
   const bool is_story = name == kStories || name == kStoriesInt8;
-  const std::filesystem::path files = is_story ? test::kStories260k : unpack_maker(name).folder;
+  const std::filesystem::path files = is_story            ? test::kStories260k
+                                      : name == kPictures ? unpack_pictures()
+                                                          : unpack_maker(name).folder;
   const WeightLayout weights = name == kStoriesInt8 ? WeightLayout::int8 : WeightLayout::as_stored;
   model = std::make_unique<FuzzModel>(name, files, weights, folder_.path());
   return *model;

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <map>
 
+#include "io/formats/write_safetensors.h"
+#include "io/test_pictures.h"
 #include "maker_data.h"
 #include "models.h"
 #include "random_heads.h"
@@ -32,6 +34,23 @@ fs::path quantized_folder(const std::string& name) {
   return folder;
 }
 
+fs::path picture_folder(const std::string& name) {
+  return test::unpack_picture("load_fuzz", name + "/model.safetensors").parent_path();
+}
+/// A .pt file with the same tensors as safetensors. Of models the name tells the grid.
+fs::path picture_file(const std::string& name) {
+  static std::map<std::string, fs::path> written;
+  fs::path& file = written[name];
+  if (!file.empty()) return file;
+  const Checkpoint stored = open_checkpoint(test::unpack_picture("load_fuzz", name + ".pt"));
+  file = stored.path.parent_path() / (name + "_256.safetensors");
+  std::vector<TensorToWrite> tensors;
+  for (const StoredTensor& tensor : stored.tensors)
+    tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
+  write_safetensors(file, tensors);
+  return file;
+}
+
 constexpr const char* kFamilies[] = {"qwen3_moe",    // experts
                                      "gpt_oss",      // experts with biases, sinks, windows
                                      "deepseek_v3",  // latents, groups of experts
@@ -39,6 +58,12 @@ constexpr const char* kFamilies[] = {"qwen3_moe",    // experts
                                      "qwen3_5",      // states
                                      "gemma4_e",  // layers that share a cache, per-layer embeddings
                                      "mimo"};  // values smaller than keys, key-value heads by layer
+
+constexpr const char* kPictureFolders[] = {"words",    // Talon's own
+                                           "lantern",  // captions
+                                           "anole",    // norms of heads, codes among tokens
+                                           "lumina",   // rows with ends
+                                           "janus"};   // codes through networks
 
 constexpr const char* kQuantized[] = {
     "gptq", "awq", "compressed_int4", "compressed_int4_asym", "compressed_fp8", "fp8_blocks"};
@@ -64,6 +89,10 @@ LoadSources::LoadSources() {
     all_.push_back({family, maker_gguf});
   }
   for (const char* name : kQuantized) all_.push_back({name, quantized_folder});
+  for (const char* name : kPictureFolders) all_.push_back({name, picture_folder});
+  for (const char* name : {"c2i", "t2i_256"}) all_.push_back({name, picture_file});
+  for (const char* name : {"vq", "chameleon_vq"})
+    all_.push_back({.name = name, .path = picture_file, .draws_pixels = true});
   const ModelConfig& stories = target_of(all_.front()).model.config;
   for (const fs::path& head : test::write_random_heads(folder_.path() / "heads", stories)) {
     if (head.filename() == "medusa") all_.push_back({head.string(), itself, "medusa"});

@@ -11,14 +11,15 @@
 
 namespace talon::fuzz {
 
-/// A valid target or head that is to be damaged.
+/// A valid target, head or tokenizer of pictures that is to be damaged.
 struct LoadSource {
   std::string name = {};
-  /// A folder with config.json and model.safetensors, or a GGUF file. Asked for when it is wanted:
-  /// recorded models are unpacked then.
+  /// A folder with config.json and model.safetensors, a safetensors file alone, or a GGUF file.
+  /// Asked for when it is wanted: recorded models are unpacked then.
   std::filesystem::path (*path)(const std::string& name) = nullptr;
-  std::string drafter = {};  // that takes it as head; empty: it is a target
-  std::string target = {};   // of the head, a model of makers; empty: stories260k
+  std::string drafter = {};   // that takes it as head; empty: it is a target
+  std::string target = {};    // of the head, a model of makers; empty: stories260k
+  bool draws_pixels = false;  // a tokenizer of pictures
 };
 
 /// What is damaged, and the targets that heads are made for. All files lie below one folder, which

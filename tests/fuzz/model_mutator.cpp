@@ -42,7 +42,7 @@ const std::vector<Json>& odd_values() {
   return values;
 }
 
-// Tensors of targets and of all kinds of heads.
+// Tensors of targets, of all kinds of heads and of tokenizers of pictures.
 constexpr const char* kTensorNames[] = {"lm_head.weight",
                                         "embed_tokens.weight",
                                         "norm.weight",
@@ -74,7 +74,15 @@ constexpr const char* kTensorNames[] = {"lm_head.weight",
                                         "model.layers.0.self_attn.q_proj.g_idx",
                                         "model.layers.0.self_attn.q_proj.qzeros",
                                         "model.layers.0.self_attn.q_proj.weight_scale",
-                                        "mtp.fc.weight"};
+                                        "mtp.fc.weight",
+                                        "tok_embeddings.weight",
+                                        "cls_embedding.uncond_embedding",
+                                        "layers.0.attention.wqkv.weight",
+                                        "gen_head.vision_head.bias",
+                                        "model.layers.0.self_attn.q_norm.bias",
+                                        "quantize.embedding.weight",
+                                        "decoder.conv_in.weight",
+                                        "decoder.mid.0.norm1.weight"};
 
 Json odd(const Json& value, Chooser& choose) {
   if (value.is_number_integer() && choose.chance(0.5)) {

@@ -55,9 +55,9 @@ def make_image_model(folder: pathlib.Path) -> list[str]:
     model.mkdir(exist_ok=True)
     for name in ["config.json", "words.json"]:
         shutil.copy(golden / "words" / name, model)
-    for source, name in [(golden / "words/model.safetensors.zst", "model.safetensors"), (golden / "vq.pt.zst", "vq.pt")]:
-        subprocess.run(["zstd", "-q", "-f", "-d", source, "-o", model / name], check=True)
-    return ["-m", f"icons={model}", "--vq", str(model / "vq.pt")]
+    for name in ["model.safetensors", "vq.safetensors"]:
+        subprocess.run(["zstd", "-q", "-f", "-d", golden / f"words/{name}.zst", "-o", model / name], check=True)
+    return ["-m", f"icons={model}"]
 
 
 def image_description(folder: pathlib.Path) -> pathlib.Path:

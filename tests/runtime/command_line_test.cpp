@@ -3,6 +3,7 @@
 #include "../faults/cli_process.h"
 #include "io/json.h"
 #include "runtime/answerer.h"
+#include "runtime/cache_budget.h"
 #include "runtime/loaded_model.h"
 
 // A program that stands on src/runtime is a peer of the command line.

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <sstream>
 
 #include "../faults/cli_process.h"
+#include "io/atomic_file.h"
 #include "io/formats/write_safetensors.h"
 #include "io/json.h"
 #include "io/zstd.h"
@@ -23,7 +25,7 @@ class ImageBatch : public testing::Test {
     for (const char* name : {"words/config.json", "words/words.json"})
       model_.write(fs::path(name).filename(), read_file(golden / name));
     model_.write("model.safetensors", read_zstd(golden / "words/model.safetensors.zst"));
-    model_.write("vq.pt", read_zstd(golden / "vq.pt.zst"));
+    model_.write("vq.safetensors", read_zstd(golden / "words/vq.safetensors.zst"));
   }
 
   std::string folder() const { return out_.file("pictures"); }
@@ -32,8 +34,6 @@ class ImageBatch : public testing::Test {
     std::vector<std::string> all = {"image",
                                     "-m",
                                     model_.path().string(),
-                                    "--vq",
-                                    model_.file("vq.pt"),
                                     "-o",
                                     folder(),
                                     "--batch",
@@ -87,9 +87,8 @@ TEST_F(ImageBatch, DrawsWhatItsLinesAskFor) {
   EXPECT_EQ(of_line(4)["guidance_tokens"], 3);
   EXPECT_EQ(all.back()["summary"]["pictures"], 3);
   const Outcome alone =
-      run_talon({"image", "-m", model_.path().string(), "--vq", model_.file("vq.pt"), "-o",
-                 out_.file("alone.png"), "-p", "moon round", "--seed", "41", "--guidance", "6",
-                 "-d", "none", "--json"});
+      run_talon({"image", "-m", model_.path().string(), "-o", out_.file("alone.png"), "-p",
+                 "moon round", "--seed", "41", "--guidance", "6", "-d", "none", "--json"});
   EXPECT_EQ(Json::parse(alone.output)["images"][0]["tokens"], of_line(3)["tokens"]);
 }
 
@@ -124,6 +123,17 @@ TEST_F(ImageBatch, GoesOnWithWhatIsLeft) {
   EXPECT_EQ(read_file(folder() + "/cat.png"), cat);
 }
 
+/// Of a tensor of a safetensors file, in float32.
+void change_first_value(const std::string& file, const std::string& tensor) {
+  std::string bytes = read_file(file);
+  std::uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const Json found = Json::parse(bytes.substr(sizeof header, header))[tensor];
+  const auto first = found["data_offsets"][0].get<std::size_t>();
+  bytes[sizeof header + header + first + 2] ^= 1;
+  write_file(file, std::as_bytes(std::span(bytes)));
+}
+
 TEST_F(ImageBatch, TakesNoOtherPictureForTheOneAsked) {
   drawn(kLines);
   const auto refusal = [&](std::vector<std::string> more) {
@@ -139,23 +149,14 @@ TEST_F(ImageBatch, TakesNoOtherPictureForTheOneAsked) {
   expect(refusal({"--activations", "16"}), "(activations mixed, not 16)");
   expect(refusal({"--kv", "f32"}), "(kv bf16, not f32)");
   expect(refusal({"--backend", "reference"}), "not none");
-  const Outcome same =
-      run_talon({"image", "-m", model_.path().string() + "/", "--vq", model_.file("vq.pt"), "-o",
-                 folder(), "--batch", model_.file("lines.jsonl")});
+  const Outcome same = run_talon({"image", "-m", model_.path().string() + "/", "-o", folder(),
+                                  "--batch", model_.file("lines.jsonl")});
   EXPECT_EQ(same.code, 0) << same.notes << "another way to write the name of the folder";
-  const std::string vq = read_file(model_.file("vq.pt"));
-  std::string other = vq;  // the first value of the codebook, which the file has first
-  other[vq.find("vq/data/0") + 128] ^= 1;
-  model_.write("vq.pt", other);
+  const std::string vq = read_file(model_.file("vq.safetensors"));
+  change_first_value(model_.file("vq.safetensors"), "quantize.embedding.weight");
   expect(refusal({}), "(vq_fingerprint ");
-  model_.write("vq.pt", vq);
-  std::string weights = read_file(model_.file("model.safetensors"));
-  std::uint64_t header = 0;
-  std::memcpy(&header, weights.data(), sizeof header);
-  const Json norm = Json::parse(weights.substr(sizeof header, header))["norm.weight"];
-  const auto first = norm["data_offsets"][0].get<std::size_t>();
-  weights[sizeof header + header + first + 2] ^= 1;
-  model_.write("model.safetensors", weights);
+  model_.write("vq.safetensors", vq);
+  change_first_value(model_.file("model.safetensors"), "norm.weight");
   expect(refusal({}), "(model_fingerprint ");
 }
 
@@ -177,11 +178,26 @@ TEST_F(ImageBatch, OfARelaxedRuleTakesNoPictureOfOtherDrafts) {
   expect(notes({"-d", "jacobi"}), "(verify epsilon:e=0.3, not none)");
 }
 
+/// Under a rule that draws, drafts decide about codes, too, though not about their law.
+TEST_F(ImageBatch, OfARuleThatDrawsTakesNoPictureOfOtherDrafts) {
+  for (const char* rule : {"token", "block", "traversal"}) {
+    const auto with = [&](const char* drafter, const char* policy) {
+      return std::vector<std::string>{"--verify", rule, "-d", drafter, "--policy", policy};
+    };
+    fs::remove_all(folder());
+    drawn(kLines, with("jacobi", "fixed"));
+    expect_said(batch(kLines, with("jacobi", "fixed")), 0, "3 of 3 pictures are there");
+    expect_said(batch(kLines, with("grid", "fixed")), 2, "(drafter jacobi, not grid)");
+    expect_said(batch(kLines, with("jacobi", "throughput")), 2, "(policy fixed, not throughput)");
+  }
+}
+
 /// Features under the name of a file that was written over are those of another picture.
 TEST_F(ImageBatch, OfOtherFeaturesUnderOneNameIsAnother) {
   const fs::path golden = fs::path(TALON_TEST_DATA) / "golden/images";
   model_.write("config.json", read_file(golden / "lantern/config.json"));
   model_.write("model.safetensors", read_zstd(golden / "lantern/model.safetensors.zst"));
+  model_.write("vq.safetensors", read_zstd(golden / "vq.pt.zst"));  // told apart by content
   const fs::path file = model_.file("caption.safetensors");
   const auto write_caption = [&](float first) {
     const std::vector<float> values(3 * 24, first);
@@ -251,8 +267,7 @@ TEST_F(ImageBatch, NamesTheLineThatIsWrong) {
   expect(refusal("", {"-p", "cat flat"}), "--batch: expected no --prompt beside it");
   expect(run_talon({"image", "-m", model_.path().string(), "--batch", "none.jsonl"}).notes,
          "--batch: expected -o");
-  expect(run_talon({"image", "-m", model_.path().string(), "--vq", model_.file("vq.pt"), "--batch",
-                    "none.jsonl", "-o", folder()})
+  expect(run_talon({"image", "-m", model_.path().string(), "--batch", "none.jsonl", "-o", folder()})
              .notes,
          "none.jsonl");
 }

@@ -28,7 +28,8 @@ class ImageCommand : public testing::Test {
     for (const char* name : {"words/config.json", "words/words.json"})
       folder_.write(fs::path(name).filename(), read_file(golden / name));
     folder_.write("model.safetensors", read_zstd(golden / "words/model.safetensors.zst"));
-    folder_.write("vq.pt", read_zstd(golden / "vq.pt.zst"));
+    folder_.write("words.vq", read_zstd(golden / "words/vq.safetensors.zst"));
+    folder_.write("vq.pt", read_zstd(golden / "vq.pt.zst"));  // of the others
     folder_.write("c2i.pt", read_zstd(golden / "c2i.pt.zst"));
   }
 
@@ -38,7 +39,8 @@ class ImageCommand : public testing::Test {
       if (std::ranges::find(more, flag) == more.end())
         arguments.insert(arguments.end(), {flag, std::move(value)});
     };
-    add("--vq", folder_.file("vq.pt"));
+    const bool words = std::ranges::find(more, folder_.path().string()) != more.end();
+    add("--vq", folder_.file(words ? "words.vq" : "vq.pt"));
     add("-o", folder_.file("out.png"));
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run_talon(std::move(arguments));
@@ -218,14 +220,23 @@ TEST_F(ImageCommand, AContextWithoutRoomForThePictureIsRefused) {
               2, "prompts.jsonl line 1: context: expected at least 21");
 }
 
-TEST_F(ImageCommand, ACodebookWithLessCodesThanTheModelIsRefused) {
+TEST_F(ImageCommand, ATokenizerOfOtherCodesThanTheModelsIsRefused) {
+  expect_said(
+      image({"-m", folder_.path().string(), "-p", "red cat flat", "--vq", folder_.file("vq.pt")}),
+      1, "vq.pt: expected the 40 codes of the model, found 48");
+  expect_said(image({"-m", folder_.file("c2i.pt"), "--cells", "4", "--class", "2", "--vq",
+                     folder_.file("words.vq")}),
+              1, "words.vq: expected the 48 codes of the model, found 40");
+}
+
+TEST_F(ImageCommand, ACodebookOfOtherCodesThanTheModelsIsRefused) {
   const std::vector<float> values(24 * 8, 1);
   const TensorToWrite table{
       "quantize.embedding.weight", StorageType::f32, {24, 8}, std::as_bytes(std::span(values))};
   write_safetensors(folder_.file("small.safetensors"), std::span(&table, 1), {});
   expect_said(image({"-m", folder_.path().string(), "-p", "red cat flat", "--verify",
                      "lantern:codebook=" + folder_.file("small.safetensors")}),
-              1, "codebook: expected at least the 40 codes of the model, found 24");
+              1, "codebook: expected the 40 codes of the model, found 24");
 }
 
 TEST_F(ImageCommand, IsForModelsThatDraw) {
@@ -267,8 +278,10 @@ TEST_F(ImageCommand, InspectSaysWhatIsDrawnAndWhatIsMissing) {
   EXPECT_EQ(words["config"]["cells"], "5x3");
   EXPECT_EQ(words["config"]["prompt"], "words");
   EXPECT_TRUE(words["tokenizer"].is_null());
-  EXPECT_NE(words["pictures"]["problem"].get<std::string>().find("vq.safetensors"),
-            std::string::npos);
+  const Json& pictures = words["pictures"];
+  EXPECT_EQ(pictures["missing"], Json::array({"vq"}));
+  EXPECT_NE(pictures["vq"]["problem"].get<std::string>().find("vq.safetensors"), std::string::npos);
+  EXPECT_TRUE(pictures["words"].get<std::string>().ends_with("words.json")) << pictures;
   EXPECT_GT(words["cache"]["cache_bytes"], 0);
 }
 
@@ -283,20 +296,20 @@ TEST_F(ImageCommand, ADepthThatIsNotTheFilesIsRefused) {
 }
 
 TEST_F(ImageCommand, ARelaxedRulePromisesNoSamePicture) {
-  const Json json = drawn({"-n", "4", "--compare", "-d", "jacobi@policy=fixed", "--verify",
-                           "lantern:k=30,lambda=50,codebook=" + folder_.file("vq.pt")});
+  const Json json = drawn(
+      {"-n", "4", "--compare", "-d", "jacobi@policy=fixed", "--verify", "lantern:k=30,lambda=50"});
+  EXPECT_GT(json["distortion"], 0.0) << "by the codes of --vq";
   EXPECT_EQ(json["equal"], false);
   EXPECT_EQ(json["claims_equal"], false);
 }
 
 TEST_F(ImageCommand, BenchPutsWaysToDrawBesidePlainDrawing) {
   folder_.write("prompts.jsonl", "{\"prompt\": \"red cat flat\"}\n{\"prompt\": \"round\"}\n");
-  const std::string relaxed =
-      "jacobi@policy=fixed@verify=lantern:k=30,lambda=50,codebook=" + folder_.file("vq.pt");
+  const std::string relaxed = "jacobi@policy=fixed@verify=lantern:k=30,lambda=50";
   const std::string exact = "jacobi@policy=fixed";
-  const Outcome outcome =
-      run_talon({"bench", "image", "-m", folder_.path().string(), "--prompts",
-                 folder_.file("prompts.jsonl"), "-n", "8", "--methods", exact + "," + relaxed});
+  const Outcome outcome = run_talon({"bench", "image", "-m", folder_.path().string(), "--prompts",
+                                     folder_.file("prompts.jsonl"), "-n", "8", "--methods",
+                                     exact + "," + relaxed, "--vq", folder_.file("words.vq")});
   EXPECT_EQ(outcome.code, 0) << outcome.notes;
   std::istringstream lines(outcome.output);
   std::vector<Json> all;
@@ -384,24 +397,6 @@ TEST_F(ImageCommand, AStoppedBenchSumsUpWhatIsFinished) {
   EXPECT_EQ(summary["none"]["images"], summary["jacobi"]["images"]);
 }
 
-TEST_F(ImageCommand, AFullDiskLeavesNoPicture) {
-  Start start;
-  start.arguments = {"image",
-                     "-m",
-                     folder_.path().string(),
-                     "--vq",
-                     folder_.file("vq.pt"),
-                     "-o",
-                     folder_.file("out.png"),
-                     "-p",
-                     "cat flat",
-                     "--json"};
-  start.most_file_bytes = 64;
-  const Outcome outcome = run_talon(start);
-  EXPECT_EQ(outcome.code, 1) << outcome.notes;
-  EXPECT_FALSE(fs::exists(folder_.file("out.png")));
-}
-
 TEST_F(ImageCommand, BenchKeepsThePicturesOfEachMethodAndAReport) {
   folder_.write("prompts.jsonl", "{\"prompt\": \"red cat flat\"}\n{\"prompt\": \"cat flat\"}\n");
   const std::string pictures = folder_.file("pictures"), report = folder_.file("report");
@@ -409,7 +404,7 @@ TEST_F(ImageCommand, BenchKeepsThePicturesOfEachMethodAndAReport) {
                                             "-m",         folder_.path().string(),
                                             "--prompts",  folder_.file("prompts.jsonl"),
                                             "--methods",  "jacobi:window=8",
-                                            "--vq",       folder_.file("vq.pt"),
+                                            "--vq",       folder_.file("words.vq"),
                                             "--pictures", pictures,
                                             "--report",   report};
   const Outcome outcome = run_talon(command);

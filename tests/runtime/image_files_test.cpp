@@ -18,12 +18,11 @@ class ImageFiles : public testing::Test {
     for (const char* name : {"config.json", "words.json"})
       model_.write(name, read_file(golden / "words" / name));
     model_.write("model.safetensors", read_zstd(golden / "words/model.safetensors.zst"));
-    model_.write("vq.pt", read_zstd(golden / "vq.pt.zst"));
+    model_.write("vq.safetensors", read_zstd(golden / "words/vq.safetensors.zst"));
   }
 
   std::vector<std::string> arguments(std::vector<std::string> more) const {
-    more.insert(more.begin(), {"image", "-m", model_.path().string(), "--vq", model_.file("vq.pt"),
-                               "-p", "red cat flat"});
+    more.insert(more.begin(), {"image", "-m", model_.path().string(), "-p", "red cat flat"});
     return more;
   }
   std::string files(std::vector<std::string> more) const {
@@ -45,20 +44,27 @@ TEST_F(ImageFiles, OfARelaxedRuleAreDescribedByWhatItChanged) {
   EXPECT_EQ(plain["tau_foreground"], 1.0);
   EXPECT_EQ(plain["relaxed"], 0.0);
   EXPECT_TRUE(plain["surprise"].is_null());
-  const Json relaxed = said({"-d", "jacobi", "--policy", "fixed", "--verify",
-                             "lantern:k=30,lambda=50,codebook=" + model_.file("vq.pt")});
+  const Json relaxed =
+      said({"-d", "jacobi", "--policy", "fixed", "--verify", "lantern:k=30,lambda=50"});
+  EXPECT_GT(relaxed["distortion"], 0.0) << "by the codes of the model's tokenizer";
   EXPECT_GT(relaxed["relaxed"], 0.0);
   EXPECT_LE(relaxed["relaxed"], 1.0);
   EXPECT_GT(relaxed["tau_foreground"], 1.0);
   EXPECT_TRUE(relaxed["surprise"].is_number());
 }
 
+TEST_F(ImageFiles, ARuleThatComparesCodesIsForPictures) {
+  expect_said(
+      run_talon({"run", "-m", small_model(), "-p", "x", "--verify", "lantern:k=10,lambda=2"}), 2,
+      "lantern: option codebook: expected the file of an image tokenizer");
+}
+
 TEST_F(ImageFiles, WithNamesOfClassesThatCannotBeReadAreNotDrawn) {
   model_.write("c2i.pt", read_zstd(fs::path(TALON_TEST_DATA) / "golden/images/c2i.pt.zst"));
   const std::string names = model_.file("classes.json");
   fs::create_symlink("classes.json", names);
-  expect_said(run_talon({"image", "-m", model_.file("c2i.pt"), "--vq", model_.file("vq.pt"),
-                         "--cells", "4", "--class", "hen", "-o", out_.file("out.png")}),
+  expect_said(run_talon({"image", "-m", model_.file("c2i.pt"), "--cells", "4", "--class", "hen",
+                         "-o", out_.file("out.png")}),
               1, "read " + names + ": Too many levels of symbolic links");
 }
 
@@ -70,6 +76,15 @@ TEST_F(ImageFiles, InAFolderHaveNumbers) {
   fs::remove(first);
   EXPECT_EQ(files({"-o", out_.file("made")}), first + "\n");
   EXPECT_TRUE(fs::exists(first));
+}
+
+TEST_F(ImageFiles, AreNotThereWhereTheDiskIsFull) {
+  Start start;
+  start.arguments = arguments({"-o", out_.file("out.png"), "--json"});
+  start.most_file_bytes = 64;
+  const Outcome outcome = run_talon(start);
+  EXPECT_EQ(outcome.code, 1) << outcome.notes;
+  EXPECT_FALSE(fs::exists(out_.file("out.png")));
 }
 
 TEST_F(ImageFiles, OfPicturesThatAreFinishedAreThereWhenTheOthersAreStopped) {

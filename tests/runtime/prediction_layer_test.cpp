@@ -8,6 +8,7 @@
 #include "maker_data.h"
 #include "model/load/fingerprint.h"
 #include "runtime/answerer.h"
+#include "runtime/cache_budget.h"
 #include "runtime/heads.h"
 #include "runtime/loaded_model.h"
 

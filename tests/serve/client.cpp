@@ -69,6 +69,8 @@ void Client::close() {
   socket_ = -1;
 }
 
+void Client::close_half() { shutdown(socket_, SHUT_WR); }
+
 void Client::send(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -116,6 +118,7 @@ Reply Client::read(bool has_body) {
     const std::size_t colon = line->find(": ");
     reply.headers[lower(line->substr(0, colon))] = line->substr(colon + 2);
   }
+  if (reply.status == 100) return read(has_body);
   if (!has_body) return reply;
   if (reply.headers.contains("content-length")) {
     take(std::stoul(reply.headers["content-length"]), reply.body);

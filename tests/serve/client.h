@@ -30,13 +30,16 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   void send(std::string_view bytes);
-  /// One whole answer; that to HEAD has no body.
+  /// One whole answer; that to HEAD has no body. What comes before it, with status 100, is left
+  /// out.
   Reply read(bool has_body = true);
   /// Bytes of a stream until `wanted` is among them; false if the connection ends before.
   bool read_until(std::string_view wanted);
   /// Whether the server closes within `seconds`.
   bool is_closed_within(double seconds);
   void close();
+  /// Sends no more, and still reads.
+  void close_half();
 
   Reply get(const std::string& path, const std::string& headers = "");
   Reply post(const std::string& path, const std::string& body, const std::string& headers = "");

@@ -116,6 +116,8 @@ const BadField kBadFields[] = {
      "talon.drafter: eagle2: needs head=PATH"},
     {kCompletion, R"({"talon": {"verify": "lantern:codebook=vq.safetensors"}})", "talon.verify",
      "talon.verify: expected options without codebook="},
+    {kCompletion, R"({"talon": {"verify": "lantern:k=10,lambda=2"}})", "talon.verify",
+     "talon.verify: lantern: option codebook: expected the file of an image tokenizer"},
     {kCompletion, R"({"talon": {"drafter": "eagle3:head=passwd"}})", "talon.drafter",
      "talon.drafter: expected options without head="},
     {kCompletion, R"({"talon": {"deadline_ms": 0}})", "talon.deadline_ms",

@@ -186,6 +186,68 @@ TEST(Reader, ThatGoesAwayWithMuchOfItsNextRequestSentCancelsItsAnswer) {
   EXPECT_GE(cancelled_of(server), 5);
 }
 
+TEST(Reader, ThatSendsNoMoreGetsAllOfItsAnswer) {
+  TestServer::Options options;
+  options.http.unix_path = testing::TempDir() + "talon_half_closed_test.sock";
+  TestServer server, local(options);
+  const Json request = long_request(5);
+  const std::string text = plain_text(request);
+  const auto answer_to = [](Client& client, const Json& asked) {
+    client.send(post_text(kCompletion, asked.dump()));
+    client.close_half();
+    Reply reply = client.read();
+    EXPECT_TRUE(client.is_closed_within(5));
+    return reply;
+  };
+  for (int i = 0; i < 5; ++i) {
+    Client remote(server.port()), near(options.http.unix_path), streamed(server.port());
+    for (Client* client : {&remote, &near}) {
+      const Reply reply = answer_to(*client, request);
+      ASSERT_EQ(reply.status, 200) << reply.body;
+      EXPECT_EQ(reply.json()["choices"][0]["text"], text);
+    }
+    Reply reply = answer_to(streamed, stream_of(request));
+    for (std::size_t at; (at = reply.body.find(":\n\n")) != std::string::npos;) {
+      reply.body.erase(at, 3);  // a look for its reader
+    }
+    std::string pieces;
+    for (const Json& event : reply.events()) {
+      for (const Json& choice : event["choices"]) pieces += choice["text"];
+    }
+    EXPECT_EQ(pieces, text);
+  }
+  EXPECT_EQ(cancelled_of(server), 0);
+}
+
+/// It may have closed: what is written then says so.
+TEST(Reader, ThatSendsNoMoreIsLookedForBeforeTheEndOfAWholeAnswer) {
+  TestServer server;
+  Json request = long_request();
+  request["n"] = 16;
+  bool is_looked_for = false;
+  for (int i = 0; i < 20 && !is_looked_for; ++i) {
+    Client client(server.port());
+    client.send(post_text(kCompletion, request.dump()));
+    client.close_half();
+    is_looked_for = client.read_until("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n");
+  }
+  EXPECT_TRUE(is_looked_for);
+}
+
+/// Nothing may be written to it before its answer.
+TEST(Reader, OfHttp10ThatSendsNoMoreBeforeAWholeAnswerCancelsIt) {
+  TestServer server;
+  const std::string body = long_request().dump();
+  for (int i = 0; i < 20 && cancelled_of(server) == 0; ++i) {
+    Client client(server.port());
+    client.send(fmt::format("POST {} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{}", kCompletion,
+                            body.size(), body));
+    client.close_half();
+    client.read();
+  }
+  EXPECT_GE(cancelled_of(server), 1);
+}
+
 TEST(Reader, ThatSendsMoreThanItsNextRequestEarlyIsNotReadOn) {
   TestServer::Options options;
   options.http.limits.body_bytes = 20'000;

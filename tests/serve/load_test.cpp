@@ -4,6 +4,7 @@
 
 #include "bench/load/load_check.h"
 #include "core/stop.h"
+#include "runtime/cache_budget.h"
 #include "test_server.h"
 
 namespace talon::test::load_test {

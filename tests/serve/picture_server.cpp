@@ -11,6 +11,7 @@
 #include "draw/picture_prompt.h"
 #include "io/formats/write_safetensors.h"
 #include "io/zstd.h"
+#include "runtime/cache_budget.h"
 #include "serve/pictures/base64.h"
 
 namespace talon::test {
@@ -54,7 +55,7 @@ PictureModel words_model(int rows, int columns) {
   fs::copy_file(golden() / "words/words.json", folder / "words.json",
                 fs::copy_options::overwrite_existing);
   unpack("words/model.safetensors", folder / "model.safetensors");
-  return {folder, unpack("vq.pt", folder / "vq.pt")};
+  return {folder, unpack("words/vq.safetensors", folder / "vq.safetensors")};
 }
 
 PictureModel class_model() {
@@ -88,14 +89,14 @@ ServedModel icons_served(const PictureModel& from, std::size_t positions) {
   LoadedModel loaded = from.open();
   ServedModel model;
   model.name = "icons";
-  model.pictures = std::make_unique<PictureStudio>(open_picture_decoder(loaded.model, from.vq),
-                                                   prompt_choices(loaded.model));
   const KvType type = cache_type(loaded.model, {});
+  model.pictures = open_studio(loaded, from.vq, {}, BackendKind::cpu, type);
   const std::size_t bytes =
       positions > 0 ? kv_cache_bytes(loaded.model.config, type, positions) : 0;
   auto cache = open_cache(loaded.model, {.bytes = bytes});
   HostOptions host;
   host.decode.drafter = "jacobi";
+  host.decode.codebook = codebook_of(loaded.model, from.vq);
   model.host = std::make_unique<ModelHost>(std::move(loaded), std::move(cache), std::move(host));
   return model;
 }

@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <fstream>
+
+#include "draw/picture_facts.h"
 #include "draw/picture_prompt.h"
 #include "picture_server.h"
+#include "runtime/cache_budget.h"
 #include "serve/pictures/base64.h"
 
 // POST /v1/images/generations, with the tiny models of tests/data/golden/images.
@@ -68,6 +72,36 @@ TEST(ServedPictures, AreThoseOfPlainDrawing) {
   EXPECT_EQ(answer["talon"]["drafter"], "jacobi");
 }
 
+PngTexts texts_in(const Json& picture) {
+  const auto bytes = from_base64(picture["b64_json"].get<std::string>());
+  if (!bytes) return {};
+  const auto file = std::filesystem::path(testing::TempDir()) / "talon_served_picture.png";
+  std::ofstream(file, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes->data()), std::ssize(*bytes));
+  return read_png_texts(file);
+}
+
+/// What `talon image --batch` asks of the file of a line's picture.
+TEST(ServedPictures, SayWhatTheyCanBeMadeAgainOf) {
+  const PictureModel from = words_model(3, 5);
+  const LoadedModel loaded = from.open();
+  PictureFacts facts;
+  facts.prompt = "red cat flat";
+  facts.seed = 6;
+  facts.guidance = 2;
+  facts.sampler.temperature = 1;
+  facts.model = from.model.filename().string();
+  facts.computed_by = computed_by(loaded, open_picture_decoder(loaded.model, from.vq),
+                                  BackendKind::cpu, cache_type(loaded.model, {}));
+  const Json asked = {{"prompt", "red cat flat"}, {"n", 2}, {"seed", 5}, {"guidance", 2}};
+  const Json answer = server().draw(asked).json();
+  ASSERT_EQ(answer["data"].size(), 2u) << answer;
+  const PngTexts texts = texts_in(answer["data"][1]);
+  EXPECT_EQ(difference(texts, facts), "");
+  facts.computed_by[0].second = "another";
+  EXPECT_EQ(difference(texts, facts).substr(0, 18), "model_fingerprint ");
+}
+
 TEST(ServedPictures, HearOfGuidanceAndMethods) {
   const Json guided = server()
                           .draw({{"prompt", "moon round"},
@@ -87,6 +121,35 @@ TEST(ServedPictures, HearOfGuidanceAndMethods) {
   const Json undrafted =
       server().draw({{"prompt", "moon round"}, {"talon", {{"drafter", "none"}}}}).json();
   EXPECT_EQ(undrafted["usage"]["forwards"], 15);
+}
+
+/// Strangers name no files: the codes are those of the served tokenizer.
+TEST(ServedPictures, OfARuleThatComparesCodesAreThoseOfTheTokenizer) {
+  const std::string rule = "lantern:k=30,lambda=50";
+  const PictureModel from = words_model(3, 5);
+  const LoadedModel loaded = from.open();
+  const auto cache = open_cache(loaded.model, {.bytes = std::size_t{4} << 20});
+  Answerer answerer(
+      loaded.model, *cache, nullptr,
+      {.drafter = "jacobi", .policy = "fixed", .verify = rule + ",codebook=" + from.vq.string()});
+  double distortion = 0;
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    Request request;
+    ask_for(loaded.model, text_prompt(loaded.model, nullptr, "red cat flat"), 2, request);
+    request.seed = seed;
+    request.sampler.temperature = 1;
+    const auto wanted = answerer.decode(request);
+    distortion += wanted.statistics.distortion;
+    const Json drawn = server()
+                           .draw({{"prompt", "red cat flat"},
+                                  {"seed", seed},
+                                  {"guidance", 2},
+                                  {"return_token_ids", true},
+                                  {"talon", {{"policy", "fixed"}, {"verify", rule}}}})
+                           .json();
+    EXPECT_EQ(drawn["data"][0]["token_ids"], Json(wanted.tokens)) << seed;
+  }
+  EXPECT_GT(distortion, 0);
 }
 
 TEST(ServedPictures, OtherWishesAreRefusedByTheirField) {
@@ -160,6 +223,7 @@ TEST(ServedPictures, ModelsSayHowTheyAreAsked) {
   const Json pictures = listed["talon"]["pictures"];
   EXPECT_EQ(pictures["width"], 10);
   EXPECT_EQ(pictures["rows"], 3);
+  EXPECT_EQ(pictures["guidance"], 2);
   EXPECT_EQ(pictures["prompt"], "words");
   EXPECT_EQ(pictures["styles"], Json({"flat", "round", "line"}));
   EXPECT_FALSE(pictures.contains("words")) << "many";
@@ -173,7 +237,7 @@ TEST(ServedPictures, OfAClassAreAskedByNumberOrName) {
   const PictureModel from = class_model();
   const PictureServer classes(from);
   const PlainDrawing drawing(from);
-  const auto wanted = drawing.pixels(class_prompt(drawing.model(), 2), 4, 2);
+  const auto wanted = drawing.pixels(class_prompt(drawing.model(), 2), 4, 4);  // the usual guidance
   for (const Json& asked : {Json({{"class", 2}}), Json({{"class", "White Shark"}}),
                             Json({{"prompt", "white shark"}}), Json({{"prompt", "2"}})}) {
     Json body = asked;
@@ -182,6 +246,7 @@ TEST(ServedPictures, OfAClassAreAskedByNumberOrName) {
     ASSERT_EQ(reply.status, 200) << reply.body;
     EXPECT_EQ(pixels_of(reply.json()["data"][0]["b64_json"]), wanted) << asked;
   }
+  EXPECT_NE(wanted, drawing.pixels(class_prompt(drawing.model(), 2), 4, 2));
   const auto refusal = [&](const Json& body) { return classes.draw(body).json()["error"]; };
   const Json unknown = refusal({{"class", "golden fish"}});
   EXPECT_EQ(unknown["param"], "class");

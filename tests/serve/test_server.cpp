@@ -3,6 +3,7 @@
 #include <chrono>
 #include <thread>
 
+#include "runtime/cache_budget.h"
 #include "serve/api/answer_fields.h"
 #include "serve/tools/tool_fields.h"
 #include "text/prompt.h"

@@ -37,6 +37,24 @@ TEST(Thinking, IsApart) {
   EXPECT_TRUE(done["content"] == "" || done["content"] == "\"done\"") << done;
 }
 
+/// Clients of OpenAI's look for the part that a piece belongs to.
+TEST(Thinking, IsAPartOfItsItemBeforeItsFirstPiece) {
+  const Json body = {
+      {"input", "Once"}, {"max_output_tokens", 8}, {"temperature", 0}, {"stream", true}};
+  const std::string events = server().post("/v1/responses", body).body;
+  std::size_t at = 0;
+  for (const char* name : {"response.output_item.added", "response.content_part.added",
+                           "response.reasoning_text.delta", "response.reasoning_text.done",
+                           "response.content_part.done", "response.output_item.done"}) {
+    const std::size_t found = events.find(fmt::format("event: {}\n", name));
+    ASSERT_NE(found, std::string::npos) << name;
+    EXPECT_GE(found, at) << name;
+    at = found;
+  }
+  const std::size_t added = events.find("event: response.content_part.added");
+  EXPECT_LT(events.find("\"type\":\"reasoning_text\"", added), events.find("\n\n", added));
+}
+
 TEST(Thinking, ComesBeforeAnAnswerOfEveryForm) {
   const Json forms[] = {{{"regex", "[ab]{3}"}},
                         {{"choice", {"yes", "no"}}},

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "runtime/cache_budget.h"
 #include "test_server.h"
 #include "text/prompt.h"
 

@@ -1,5 +1,5 @@
 """Fails when a file is larger, a line longer or a folder fuller than this project allows, when a document names a file that is
-not there, or when clang-format would change a file.
+not there or has another figure than bench/results, or when clang-format would change a file.
 
 usage: check_style.py [--no-format] [--no-sizes]     (in the repository)
 """
@@ -73,6 +73,11 @@ def dead_references(paths: list[pathlib.PurePosixPath]) -> list[str]:
     return found
 
 
+def stale_figures() -> list[str]:
+    result = subprocess.run([sys.executable, "bench/table.py", "--check", "bench/results"], capture_output=True, text=True)
+    return result.stderr.splitlines() if result.returncode != 0 else []
+
+
 def misformatted(paths: list[pathlib.PurePosixPath]) -> list[str]:
     files = [str(path) for path in paths if path.suffix in CODE]
     result = subprocess.run(["clang-format-14", "--dry-run", *files], capture_output=True, text=True)
@@ -86,6 +91,7 @@ def main() -> int:
     paths = tracked()
     found = [] if "--no-sizes" in sys.argv else sizes(paths)
     found += dead_references(paths)
+    found += stale_figures()
     if "--no-format" not in sys.argv:
         found += misformatted(paths)
     print("\n".join(found) or f"{len(paths)} files are in style")

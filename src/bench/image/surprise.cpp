@@ -1,16 +1,14 @@
 #include "bench/image/surprise.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
 #include "model/target.h"
-#include "sample/sampler.h"
 
 namespace talon {
-namespace {
 
-/// Adds the code at one place.
-void add_code(std::span<const Sampler::Candidate> law, TokenId code, Surprise& surprise) {
+void Surprise::add(std::span<const Sampler::Candidate> law, TokenId code) {
   double entropy = 0, squares = 0, own = 0;
   for (const auto& [token, p] : law) {
     const double bits = p > 0 ? -std::log(p) : 0;
@@ -18,24 +16,26 @@ void add_code(std::span<const Sampler::Candidate> law, TokenId code, Surprise& s
     squares += p * bits * bits;
     if (token == code) own = p;
   }
-  ++surprise.codes;
+  ++codes;
   if (own > 0) {
-    surprise.sum += -std::log(own) - entropy;
+    sum += -std::log(own) - entropy;
   } else {
-    ++surprise.impossible;
+    ++impossible;
   }
-  surprise.variance += std::max(0.0, squares - entropy * entropy);
+  variance += std::max(0.0, squares - entropy * entropy);
 }
 
-}  // namespace
+void SurpriseOfPictures::add(std::uint64_t seed, const Surprise& picture) {
+  sum_ += picture.sum;
+  codes_ += picture.codes;
+  impossible_ += picture.impossible;
+  errors_[seed] += std::sqrt(picture.variance);
+}
 
-double Surprise::z() const { return variance > 0 ? sum / std::sqrt(variance) : 0; }
-
-void Surprise::add(const Surprise& other) {
-  sum += other.sum;
-  variance += other.variance;
-  codes += other.codes;
-  impossible += other.impossible;
+double SurpriseOfPictures::z() const {
+  double variance = 0;
+  for (const auto& [seed, error] : errors_) variance += error * error;
+  return variance > 0 ? sum_ / std::sqrt(variance) : 0;
 }
 
 Surprise surprise_of(const Model& model, const Request& request, std::span<const TokenId> answer) {
@@ -77,7 +77,7 @@ Surprise surprise_of(const Model& model, const Request& request, std::span<const
     model.backend->download(result.logits.row_range(row, 1), logits);
     const SampleHistory history{
         std::span(text).first(static_cast<std::size_t>(row) + 1), {}, prompt};
-    add_code(sampler.distribution_by_token(logits, history), answer[i], surprise);
+    surprise.add(sampler.distribution_by_token(logits, history), answer[i]);
   }
   return surprise;
 }

@@ -7,6 +7,7 @@
 #include "backend/reference/reference.h"
 #include "io/test_pictures.h"
 #include "runtime/answerer.h"
+#include "runtime/cache_budget.h"
 
 namespace talon::surprise_test {
 namespace {
@@ -37,16 +38,16 @@ class SurpriseTest : public testing::Test {
   }
 
   /// Of `pictures` drawn by `verify` from drafts, as drawn or under the law of `judged`.
-  Surprise of(const std::string& method, int pictures, double judged_temperature = 1) {
+  SurpriseOfPictures of(const std::string& method, int pictures, double judged_temperature = 1) {
     const auto cache = open_cache(model_, {.bytes = std::size_t{4} << 20, .type = KvType::f32});
     DecodeSettings settings = with_method({}, parse_method(method));
     Answerer answerer(model_, *cache, nullptr, settings);
-    Surprise all;
+    SurpriseOfPictures all;
     for (int i = 0; i < pictures; ++i) {
       Request judged = request(static_cast<std::uint64_t>(i) + 1);
       const Answer answer = answerer.decode(judged);
       judged.sampler.temperature = judged_temperature;
-      all.add(surprise_of(model_, judged, answer.tokens));
+      all.add(judged.seed, surprise_of(model_, judged, answer.tokens));
     }
     return all;
   }
@@ -57,9 +58,8 @@ class SurpriseTest : public testing::Test {
 
 // 3000 codes of one fixed run: |z| is below 3 but for 3 runs in 1000.
 TEST_F(SurpriseTest, IsAboutZeroForExactDrawing) {
-  const Surprise surprise = of("jacobi@policy=fixed", 200);
-  EXPECT_EQ(surprise.codes, 3000);
-  EXPECT_EQ(surprise.impossible, 0);
+  const SurpriseOfPictures surprise = of("jacobi@policy=fixed", 200);
+  EXPECT_EQ(surprise.impossible(), 0);
   EXPECT_LT(std::abs(surprise.z()), 3) << surprise.mean();
 }
 
@@ -102,6 +102,77 @@ TEST(SurpriseOfRows, CountsNoTokenThatMustStandThere) {
   const Surprise surprise = surprise_of(model, request, answer);
   EXPECT_EQ(surprise.codes, plan.cells());
   EXPECT_EQ(surprise.impossible, 0);
+}
+
+constexpr int kPrompts = 64, kPlaces = 128, kCodes = 16;
+
+/// Known laws, those of all prompts much alike: with one noise they mostly draw the same codes.
+std::vector<float> known_logits(int prompt, int place) {
+  std::vector<float> logits(kCodes);
+  for (int code = 0; code < kCodes; ++code) {
+    const int cell = place * kCodes + code;
+    logits[static_cast<std::size_t>(code)] = static_cast<float>(
+        2 * std::sin(12.9898 * cell) + 0.3 * std::sin(78.233 * (prompt * kPlaces * kCodes + cell)));
+  }
+  return logits;
+}
+
+/// A picture of each prompt, drawn at a temperature from laws of temperature 1. between: seeds from
+/// one prompt's to the next one's.
+struct KnownPictures {
+  SurpriseOfPictures all;
+  double sum = 0, variance = 0;
+
+  KnownPictures(std::uint64_t seed, std::uint64_t between, double temperature) {
+    Sampler drawer({.temperature = temperature}, kCodes), judge({.temperature = 1}, kCodes);
+    for (int prompt = 0; prompt < kPrompts; ++prompt, seed += between) {
+      const PositionRandom random(seed, 0);
+      Surprise picture;
+      for (int place = 0; place < kPlaces; ++place) {
+        const std::vector<float> logits = known_logits(prompt, place);
+        const auto position = static_cast<std::uint64_t>(place);
+        const TokenId code = drawer.sample(logits, {}, random, position);
+        picture.add(judge.distribution_by_token(logits, {}), code);
+      }
+      all.add(seed, picture);
+      sum += picture.sum;
+      variance += picture.variance;
+    }
+  }
+};
+
+// |z| is below 3 but for 3 runs in 1000, and even more rarely where seeds are shared.
+TEST(SurpriseOfKnownLaws, IsAboutZeroForExactDrawingWhetherPromptsShareASeedOrNot) {
+  double furthest = 0;
+  for (std::uint64_t run = 1; run <= 5; ++run) {
+    const KnownPictures of_one_seed(run, 0, 1), of_many_seeds(1000 * run, 1, 1);
+    EXPECT_LT(std::abs(of_one_seed.all.z()), 3) << run;
+    EXPECT_LT(std::abs(of_many_seeds.all.z()), 3) << run;
+    EXPECT_NEAR(of_many_seeds.all.z(), of_many_seeds.sum / std::sqrt(of_many_seeds.variance), 1e-9);
+    furthest = std::max(furthest, std::abs(of_one_seed.sum) / std::sqrt(of_one_seed.variance));
+  }
+  EXPECT_GT(furthest, 3) << "as if pictures of one seed did not depend on one another";
+}
+
+TEST(SurpriseOfKnownLaws, FindsAnotherLawWhetherPromptsShareASeedOrNot) {
+  for (const std::uint64_t between : {0, 1}) {
+    EXPECT_LT(KnownPictures(1, between, 0.5).all.z(), -3) << between;
+    EXPECT_GT(KnownPictures(1, between, 2).all.z(), 3) << between;
+  }
+}
+
+TEST(SurpriseOfKnownLaws, CountsAPictureThatIsThereTwiceAsOne) {
+  const Surprise picture{.sum = 6, .variance = 4, .codes = 10};
+  SurpriseOfPictures once, twice, apart;
+  once.add(1, picture);
+  for (int i = 0; i < 4; ++i) {
+    twice.add(1, picture);
+    apart.add(static_cast<std::uint64_t>(i), picture);
+  }
+  EXPECT_DOUBLE_EQ(once.z(), 3);
+  EXPECT_DOUBLE_EQ(twice.z(), 3);
+  EXPECT_DOUBLE_EQ(apart.z(), 6);
+  EXPECT_DOUBLE_EQ(twice.mean(), 0.6);
 }
 
 }  // namespace

@@ -8,10 +8,11 @@
 #include <iterator>
 #include <map>
 #include <numeric>
+#include <sstream>
 
 #include "core/error.h"
-#include "io/json_text.h"
 #include "io/quote.h"
+#include "trace/field_reader.h"
 
 namespace talon {
 namespace {
@@ -70,16 +71,6 @@ void check_curve(const MachineCurve& curve, const std::string& doing) {
     }
     before = rows;
   }
-  if (curve.pass_row_ms < 0) {
-    fail("{}: expected pass_row_ms of at least 0, found {}", doing, curve.pass_row_ms);
-  }
-  if (curve.first_pass_ms < 0) {
-    fail("{}: expected first_pass_ms of at least 0, found {}", doing, curve.first_pass_ms);
-  }
-  if (!(curve.expert_ms >= 0)) {
-    fail("{}: expected expert_ms of at least 0, found {}", doing, curve.expert_ms);
-  }
-  if (curve.batch < 1 || curve.batch > 4096) fail("{}: expected a batch from 1 to 4096", doing);
 }
 
 constexpr std::string_view kCurveKeys[] = {"name",    "source",      "checks",
@@ -87,43 +78,54 @@ constexpr std::string_view kCurveKeys[] = {"name",    "source",      "checks",
                                            "rest_ms", "batch",       "expert_ms"};
 
 void require_known_keys(const Json& json, const std::string& doing) {
-  if (!json.is_object()) return;
   for (const auto& [key, value] : json.items()) {
     if (std::ranges::find(kCurveKeys, key) == std::end(kCurveKeys))
       fail("{}: expected keys among {}, found {}", doing, fmt::join(kCurveKeys, ", "), quote(key));
   }
 }
 
-MachineCurve parse_curve(const Json& json, const std::string& doing) {
-  require_known_keys(json, doing);
+constexpr int kMostCurveRows = 1 << 20;
+
+MachineCurve parse_curve(const std::string& text, const std::string& doing) {
+  const FieldReader fields(doing, text);
+  require_known_keys(fields.json(), doing);
   MachineCurve curve;
-  try {
-    curve.source = json.value("source", "");
-    for (const Json& check : json.at("checks"))
-      curve.checks.emplace_back(check.at(0).get<int>(), check.at(1).get<double>());
-    curve.name = json.value("name", "");
-    curve.pass_ms = json.value("pass_ms", -1.0);
-    curve.pass_row_ms = json.value("pass_row_ms", 0.0);
-    curve.first_pass_ms = json.value("first_pass_ms", 0.0);
-    curve.rest_ms = json.value("rest_ms", 0.0);
-    curve.batch = json.value("batch", 1);
-    curve.expert_ms = json.value("expert_ms", 0.0);
-  } catch (const Json::exception& error) {
-    fail("{}: expected a cost curve: {}", doing, error.what());
+  curve.name = fields.text_or("name", "");
+  curve.source = fields.text_or("source", "");
+  for (const Json& check : fields.list("checks")) {
+    if (!check.is_array() || check.size() != 2) fields.refuse("checks", "[rows, ms]", check);
+    curve.checks.emplace_back(static_cast<int>(fields.whole(check[0], "checks", 1, kMostCurveRows)),
+                              fields.number(check[1], "checks"));
   }
+  const auto read_ms = [&](const char* key, double& ms) {
+    if (!fields.json().contains(key)) return;
+    ms = fields.number(key);
+    if (ms < 0) fields.refuse(key, "at least 0");
+  };
+  read_ms("pass_ms", curve.pass_ms);
+  read_ms("pass_row_ms", curve.pass_row_ms);
+  read_ms("first_pass_ms", curve.first_pass_ms);
+  read_ms("rest_ms", curve.rest_ms);
+  read_ms("expert_ms", curve.expert_ms);
+  if (fields.json().contains("batch"))
+    curve.batch = static_cast<int>(fields.whole(fields.at("batch"), "batch", 1, 4096));
   return curve;
 }
 
 /// The lines of `talon bench cost` that have rows.
-MachineCurve parse_cost_lines(const std::vector<Json>& lines, const std::string& doing) {
+MachineCurve parse_cost_lines(const std::string& text, const std::string& doing) {
   MachineCurve curve;
   curve.source = "talon bench cost";
   std::map<int, double> ms;
-  for (const Json& line : lines) {
-    if (!line.contains("rows")) continue;
-    if (!line["rows"].is_number_integer() || !line.contains("ms") || !line["ms"].is_number())
-      fail("{}: expected numbers \"rows\" and \"ms\"", doing);
-    ms.try_emplace(line["rows"].get<int>(), line["ms"].get<double>());
+  std::istringstream lines(text);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (line.empty()) continue;
+    const FieldReader fields(fmt::format("{}, line {}", doing, number), line);
+    if (!fields.json().contains("rows")) continue;
+    const auto rows = fields.whole(fields.at("rows"), "rows", 1, kMostCurveRows);
+    ms.try_emplace(static_cast<int>(rows), fields.number("ms"));
   }
   curve.checks.assign(ms.begin(), ms.end());
   return curve;
@@ -134,19 +136,8 @@ MachineCurve read_curve(const std::filesystem::path& file) {
   std::ifstream input(file, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(input)), {});
   if (!input && !input.eof()) fail("{}: cannot read it", doing);
-  MachineCurve curve;
-  if (const Json whole = Json::parse(text, nullptr, false); !whole.is_discarded()) {
-    curve = parse_curve(parse_json(text, doing), doing);
-  } else {
-    std::vector<Json> lines;
-    std::size_t first = 0;
-    while (first < text.size()) {
-      const std::size_t end = std::min(text.find('\n', first), text.size());
-      if (end > first) lines.push_back(parse_json(text.substr(first, end - first), doing));
-      first = end + 1;
-    }
-    curve = parse_cost_lines(lines, doing);
-  }
+  MachineCurve curve =
+      Json::accept(text) ? parse_curve(text, doing) : parse_cost_lines(text, doing);
   check_curve(curve, doing);
   if (curve.name.empty()) curve.name = file.filename().string();
   return curve;
@@ -189,26 +180,29 @@ const std::vector<MachineCurve>& built_in_curves() {
   static const std::vector<MachineCurve> kCurves = {
       h200(1),
       h200(32),
-      {"laptop-1b",
-       "measured once, with kernels that are not in the repository: products alone of Llama 3.2 "
-       "1B's shape in 4-bit groups of 128, 2 Zen 4 cores; a pass and the rest are estimates",
-       {{1, 10.7},
-        {2, 12.9},
-        {4, 14.2},
-        {8, 24.5},
-        {12, 35.8},
-        {16, 49.6},
-        {24, 74.3},
-        {32, 98.3},
-        {64, 199}},
-       1.6,
-       2.0},
-      {"llamacpp-1b",
-       "measured once, by llama-batched-bench of llama.cpp de3ff81: Llama 3.2 1B's shape in Q4_0, "
-       "all logits, 2 Zen 4 cores; a pass by its llama-speculative-simple, a Q4_0 head",
-       {{1, 22.8}, {2, 45.5}, {4, 72.5}, {8, 123}, {12, 178}, {16, 193}, {24, 310}, {32, 379}},
-       4.2,
-       0},
+      {.name = "laptop-1b",
+       .source =
+           "measured once, with kernels that are not in the repository: products alone of Llama "
+           "3.2 "
+           "1B's shape in 4-bit groups of 128, 2 Zen 4 cores; a pass and the rest are estimates",
+       .checks = {{1, 10.7},
+                  {2, 12.9},
+                  {4, 14.2},
+                  {8, 24.5},
+                  {12, 35.8},
+                  {16, 49.6},
+                  {24, 74.3},
+                  {32, 98.3},
+                  {64, 199}},
+       .pass_ms = 1.6,
+       .rest_ms = 2.0},
+      {.name = "llamacpp-1b",
+       .source = "measured once, by llama-batched-bench of llama.cpp de3ff81: Llama 3.2 1B's shape "
+                 "in Q4_0, "
+                 "all logits, 2 Zen 4 cores; a pass by its llama-speculative-simple, a Q4_0 head",
+       .checks =
+           {{1, 22.8}, {2, 45.5}, {4, 72.5}, {8, 123}, {12, 178}, {16, 193}, {24, 310}, {32, 379}},
+       .pass_ms = 4.2},
   };
   return kCurves;
 }

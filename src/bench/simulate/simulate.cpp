@@ -44,14 +44,14 @@ int depth_of(const DraftTree& tree) {
   return deepest;
 }
 
-/// Which drafters of a merged one run a draft head.
+/// Which drafters of a merged one run a network for each level.
 std::uint32_t sources_with_passes(const std::string& drafter) {
   std::uint32_t bits = 0;
   const std::vector<std::string_view> parts = split_drafters(drafter);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::string_view name = parts[i].substr(0, parts[i].find(':'));
     for (const DrafterEntry& entry : drafters()) {
-      if (entry.name == name && entry.needs_head) bits |= 1u << i;
+      if (entry.name == name && entry.passes_by_level) bits |= 1u << i;
     }
   }
   return bits;

@@ -36,6 +36,10 @@ TEST(MachineCurve, BuiltInOnesAreNamedAscendAndSayTheirSource) {
     for (std::size_t i = 1; i < curve.checks.size(); ++i)
       EXPECT_GT(curve.checks[i].first, curve.checks[i - 1].first) << curve.name;
   }
+  EXPECT_EQ(find_curve("laptop-1b").pass_ms, 1.6);
+  EXPECT_EQ(find_curve("laptop-1b").pass_row_ms, 0);
+  EXPECT_EQ(find_curve("laptop-1b").rest_ms, 2.0);
+  EXPECT_EQ(find_curve("llamacpp-1b").pass_row_ms, 0);
   EXPECT_THROW(find_curve("no such machine"), UsageError);
 }
 
@@ -76,8 +80,25 @@ TEST_F(CurveFile, ThatIsNoneIsRefused) {
         "{\"checks\": [[1, 1]], \"pass_msec\": 2}", "{\"checks\": [[1, 0]]}",
         "{\"checks\": [[1, 1]], \"batch\": 0}", "{\"checks\": [[1, 1]], \"pass_row_ms\": -1}",
         "{\"checks\": [[1, 1]], \"first_pass_ms\": -1}",
-        "{\"checks\": [[1, 1]], \"expert_ms\": -1}", "{\"rows\": \"x\"}\n{}"})
+        "{\"checks\": [[1, 1]], \"expert_ms\": -1}", "{\"checks\": [[1, 1]], \"rest_ms\": -1}",
+        "{\"checks\": [[1.5, 1]]}", "{\"checks\": [[1e300, 1]]}", "{\"rows\": \"x\"}\n{}"})
     EXPECT_THROW(read(text), Error) << text;
+}
+
+TEST_F(CurveFile, ThatIsNoneIsToldByField) {
+  const auto told = [&](const char* text) -> std::string {
+    try {
+      read(text);
+    } catch (const Error& error) {
+      return std::string(error.what()).substr(std::string(error.what()).find(path_.filename()));
+    }
+    return "";
+  };
+  const std::string name = path_.filename();
+  EXPECT_EQ(told(R"({"checks": [[1, 1]], "rest_ms": "x"})"),
+            name + R"(: field "rest_ms": expected finite numbers, found "x")");
+  EXPECT_EQ(told("{\"rows\": 1, \"ms\": 2}\n{\"rows\": 0}\n"),
+            name + R"(, line 2: field "rows": expected whole numbers from 1 to 1048576, found 0)");
 }
 
 /// Rounds that each draft the chain of the next `levels` tokens of a text that counts upwards.
@@ -125,6 +146,17 @@ TEST(Simulation, AHeadFirstRunsWhatWasCommittedSinceItsLastPass) {
   machine.first_pass_ms = 0.5;
   const SimulationResult dearer = simulate(trace, {"fixed", machine, 64});
   EXPECT_NEAR(dearer.draft_ms - result.draft_ms, 2 * 20 * 0.5, 1e-9);
+}
+
+TEST(Simulation, AHeadThatGuessesAllLevelsInOnePassHasNoneForEach) {
+  Trace trace = counting_trace(101, 4, 1);
+  trace.about = {{"method", "medusa"}};
+  for (TraceRound& round : trace.rounds) round.draft_ms = 2;
+  MachineCurve machine = ramp();
+  machine.pass_ms = 1;
+  EXPECT_EQ(recorded_drafter(trace).passing_sources, 0u);
+  const SimulationResult result = simulate(trace, {"fixed", machine, 64});
+  EXPECT_NEAR(result.draft_ms, result.rounds * 2.0, 1e-9);
 }
 
 TEST(Simulation, ATraceSaysWhatTheFirstPassAndTheNextOnesTook) {

@@ -6,6 +6,7 @@
 
 #include "bench/image/code_counts.h"
 #include "bench/image/image_report.h"
+#include "bench/image/picture_sums.h"
 #include "bench/image/sample_time.h"
 #include "bench/image/surprise.h"
 #include "bench/provenance.h"
@@ -13,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/image/asked_picture.h"
 #include "cli/image/drawing.h"
+#include "cli/image/picture_sampling.h"
 #include "cli/options/draft_options.h"
 #include "cli/options/flags.h"
 #include "cli/options/opened_model.h"
@@ -39,11 +41,11 @@ constexpr std::string_view kLineKeys[] = {"prompt", "class",    "caption_feature
 
 /// What a method did on all pictures.
 struct Summary {
-  int images = 0, equal = 0, codes = 0, rounds = 0, nodes = 0;
-  int foreground_rounds = 0, foreground_codes = 0, accepted = 0;
-  double draw_ms = 0, draft_ms = 0, check_ms = 0, sample_ms = 0, distortion = 0, relaxed = 0;
+  PictureSums sums;
+  int equal = 0, nodes = 0, foreground_rounds = 0, foreground_codes = 0;
+  double draw_ms = 0, draft_ms = 0, check_ms = 0, sample_ms = 0;
   std::vector<double> speedups;
-  Surprise surprise;
+  SurpriseOfPictures surprise;
 };
 
 struct DrawnPicture {
@@ -73,7 +75,6 @@ class BenchImage : public Command {
   explicit BenchImage(CLI::App& parent)
       : Command(
             parent.add_subcommand("image", "ways to draw beside plain drawing, one at a time")) {
-    sampler_.temperature = 1;
     add_model_flag(*app_, model_);
     app_->add_option("--methods", list_, "DRAFTER[@policy=POLICY][@verify=RULE]; none is added")
         ->type_name("M1,M2,...")
@@ -90,15 +91,13 @@ class BenchImage : public Command {
                      "also write what each method drew, to a folder for each in DIR")
         ->type_name("DIR");
     app_->add_option("--vq", vq_,
-                     "the tokenizer of --pictures (default: vq.safetensors of the model)")
+                     "the tokenizer, for --pictures and the rule lantern (default: vq.safetensors "
+                     "of the model)")
         ->type_name("FILE");
     app_->add_option("--report", report_, "also write pictures.html, .md and .jsonl there")
         ->type_name("DIR");
     add_cells_flag(*app_, model_);
-    add_real(*app_, "--guidance", guidance_, 0, 1e6, "at most 1: no guide");
-    add_int(*app_, "--guidance-tokens", guidance_tokens_, 0, 1 << 20,
-            "first tokens of a picture that are guided; 0: all");
-    add_sampler_flags(*app_, sampler_, seed_);
+    add_picture_sampling_flags(*app_, sampling_);
     add_decode_flags(*app_, decode_);
     add_forward_flags(*app_, model_);
     add_context_flag(*app_, model_);
@@ -113,6 +112,7 @@ class BenchImage : public Command {
     require_each_once("--methods", methods_);
     make_report_folder(report_);
     const LoadedModel loaded = load_with_meter(model_);
+    use_usual_sampling(*app_, loaded.model, sampling_);
     std::optional<VqDecoder> decoder;
     if (!pictures_.empty()) decoder.emplace(open_picture_decoder(loaded.model, vq_));
     if (decoder) make_picture_folders();
@@ -133,7 +133,7 @@ class BenchImage : public Command {
     }
     const bool all_equal = std::ranges::all_of(summaries, [&](const Summary& one) {
       const auto index = static_cast<std::size_t>(&one - summaries.data());
-      return one.equal == one.images || !keeps_codes_[index];
+      return one.equal == one.sums.pictures || !keeps_codes_[index];
     });
     return all_equal ? kExitDone : kExitFailed;
   }
@@ -152,15 +152,15 @@ class BenchImage : public Command {
       const std::string doing = fmt::format("read {} line {}", prompts_file_, number);
       const Json json = parse_json(line, doing);
       const LineSettings settings(json, kLineKeys, doing);
-      const std::uint64_t seed = settings.seed(seed_);
+      const std::uint64_t seed = settings.seed(sampling_.seed + pictures.size());
       DrawnPicture picture;
       const AskedPicture asked = read_asked_picture(loaded, json, doing);
       picture.prompt = asked.shown;
       picture.caption_hash = asked.caption_hash;
-      ask_for(loaded.model, asked.whole(loaded), settings.guidance(static_cast<float>(guidance_)),
-              picture.request);
-      picture.request.guidance_tokens = settings.guidance_tokens(guidance_tokens_);
-      picture.request.sampler = sampler_;
+      const float guidance = settings.guidance(static_cast<float>(sampling_.guidance));
+      ask_for(loaded.model, asked.whole(loaded), guidance, picture.request);
+      picture.request.guidance_tokens = settings.guidance_tokens(sampling_.guidance_tokens);
+      picture.request.sampler = sampling_.sampler;
       picture.request.reuse_prefix = false;
       for (int i = 0; i < images_; ++i) {
         picture.request.seed = seed + static_cast<std::uint64_t>(i);
@@ -184,12 +184,12 @@ class BenchImage : public Command {
     const auto cache = open_cache(loaded.model, picture_room(loaded.model, one).cache);
     use_places(decode_, loaded, cache->store().shape.type);
     decode_.drafter = kPlain;
+    decode_.codebook = codebook_of(loaded.model, vq_);
     Answerer answerer(loaded.model, *cache, nullptr, decode_);
     std::vector<MethodId> ids;
     for (const std::string& method : methods_) {
       ids.push_back(answerer.method(method));
       const DecodeSettings settings = with_method(decode_, parse_method(method));
-      lossless_.push_back(make_verifier(settings.verify)->lossless());
       keeps_codes_.push_back(keeps_tokens(settings));
     }
     const InterruptGuard interrupt;
@@ -259,10 +259,10 @@ class BenchImage : public Command {
     Json settings = {{"prompts", prompts_file_},
                      {"images", images_},
                      {"limit", limit_},
-                     {"guidance", guidance_},
-                     {"guidance_tokens", guidance_tokens_},
-                     {"temperature", sampler_.temperature},
-                     {"seed", seed_},
+                     {"guidance", sampling_.guidance},
+                     {"guidance_tokens", sampling_.guidance_tokens},
+                     {"temperature", sampling_.sampler.temperature},
+                     {"seed", sampling_.seed},
                      {"policy", decode_.policy},
                      {"verify", decode_.verify},
                      {"chunk", decode_.chunk},
@@ -271,7 +271,7 @@ class BenchImage : public Command {
                      {"weights", name_of(loaded.weights)},
                      {"activations", name_of(loaded.activations)},
                      {"kv", name_of(cache_type(loaded.model, model_.kv))}};
-    settings.update(talon::json_of(sampler_));
+    settings.update(talon::json_of(sampling_.sampler));
     return settings;
   }
 
@@ -294,7 +294,7 @@ class BenchImage : public Command {
   void write_pictures(const LoadedModel& loaded, const VqDecoder& decoder,
                       const std::vector<DrawnPicture>& pictures) const {
     PictureFacts facts;
-    facts.sampler = sampler_;
+    facts.sampler = sampling_.sampler;
     facts.model = std::filesystem::canonical(loaded.path).filename().string();
     facts.computed_by = computed_by(loaded, decoder, model_);
     for (std::size_t i = 0; i < pictures.size(); ++i) {
@@ -308,7 +308,7 @@ class BenchImage : public Command {
         facts.drafter = settings.drafter;
         facts.verify = settings.verify;
         facts.policy = settings.policy;
-        facts.lossless = lossless_[method];
+        facts.keeps_codes = keeps_codes_[method];
         const auto codes = codes_of(*loaded.model.config.image, pictures[i].answers[method].tokens);
         write_png(picture_folder(method) / fmt::format("{:05}.png", i + 1), decoder.decode(codes),
                   texts_of(facts));
@@ -322,20 +322,18 @@ class BenchImage : public Command {
     for (std::size_t method = 0; method < methods_.size(); ++method) {
       const Answer& answer = picture.answers[method];
       const SequenceStatistics& s = answer.statistics;
-      const int codes = counts_of(*model.config.image, answer.tokens, s.accepted, -1).codes;
       picture.surprises.push_back(surprise_of(model, picture.request, answer.tokens));
-      write_line({{"prompt", picture.prompt},
-                  {"seed", picture.request.seed},
-                  {"method", methods_[method]},
-                  {"tokens", answer.tokens.size()},
-                  {"rounds", s.rounds},
-                  {"codes", codes},
-                  {"tau", s.rounds > 0 ? ratio(codes - 1, s.rounds) : 1},
-                  {"draw_ms", picture.ms[method]},
-                  {"speedup", picture.ms[0] / picture.ms[method]},
-                  {"equal", answer.tokens == plain.tokens},
-                  {"distortion", s.distortion / std::max(1, codes)},
-                  {"surprise", picture.surprises[method].mean()}});
+      Json line = {{"prompt", picture.prompt},
+                   {"seed", picture.request.seed},
+                   {"method", methods_[method]},
+                   {"tokens", answer.tokens.size()},
+                   {"accepted", s.accepted},
+                   {"draw_ms", picture.ms[method]},
+                   {"speedup", picture.ms[0] / picture.ms[method]},
+                   {"equal", answer.tokens == plain.tokens},
+                   {"surprise", picture.surprises[method].mean()}};
+      line.update(numbers_of(sums_of(*model.config.image, answer.tokens, s)));
+      write_line(std::move(line));
     }
   }
 
@@ -344,56 +342,45 @@ class BenchImage : public Command {
     const Answer& answer = picture.answers[method];
     const SequenceStatistics& s = answer.statistics;
     const CodeCounts counts = counts_of(plan, answer.tokens, s.accepted, background);
-    ++summary.images;
+    summary.sums.add(plan, answer.tokens, s);
     summary.equal += answer.tokens == picture.answers[0].tokens ? 1 : 0;
-    summary.codes += counts.codes;
-    summary.rounds += s.rounds;
     summary.nodes = std::accumulate(s.drafted.begin(), s.drafted.end(), summary.nodes);
     summary.draw_ms += picture.ms[method];
     summary.draft_ms += s.draft_ms;
     summary.check_ms += s.check_ms;
     summary.sample_ms += sample_ms_of(s);
-    summary.distortion += s.distortion;
-    summary.relaxed += s.relaxed;
-    summary.accepted = std::accumulate(s.accepted.begin(), s.accepted.end(), summary.accepted);
     summary.foreground_rounds += counts.foreground_rounds;
     summary.foreground_codes += counts.foreground_codes;
     summary.speedups.push_back(picture.ms[0] / picture.ms[method]);
-    summary.surprise.add(picture.surprises[method]);
+    summary.surprise.add(picture.request.seed, picture.surprises[method]);
   }
 
   static Json json_of(const Summary& s) {
-    const double codes = std::max(1, s.codes), images = std::max(1, s.images);
-    return {{"images", s.images},
-            {"equal", s.equal / images},
-            {"tau", ratio(s.codes - s.images, s.rounds)},
-            {"nodes", ratio(s.nodes, s.rounds)},
-            {"tau_foreground", ratio(s.foreground_codes, s.foreground_rounds)},
-            {"steps_compression", ratio(s.codes, s.rounds + s.images)},
-            {"ms", s.draw_ms / images},
-            {"draft_ms", s.draft_ms / images},
-            {"check_ms", s.check_ms / images},
-            {"sample_ms", s.sample_ms / images},
-            {"speedup", spread_of(s.speedups).median},
-            {"worst", s.speedups.empty() ? 0 : *std::ranges::min_element(s.speedups)},
-            {"distortion", s.distortion / codes},
-            {"relaxed", s.relaxed / std::max(1, s.accepted)},
-            {"surprise", s.surprise.mean()},
-            {"surprise_z", s.surprise.z()},
-            {"impossible", s.surprise.impossible}};
+    const double images = std::max(1, s.sums.pictures);
+    Json json = {{"images", s.sums.pictures},
+                 {"equal", s.equal / images},
+                 {"nodes", ratio(s.nodes, s.sums.rounds)},
+                 {"tau_foreground", ratio(s.foreground_codes, s.foreground_rounds)},
+                 {"ms", s.draw_ms / images},
+                 {"draft_ms", s.draft_ms / images},
+                 {"check_ms", s.check_ms / images},
+                 {"sample_ms", s.sample_ms / images},
+                 {"speedup", spread_of(s.speedups).median},
+                 {"worst", s.speedups.empty() ? 0 : *std::ranges::min_element(s.speedups)},
+                 {"surprise", s.surprise.mean()},
+                 {"surprise_z", s.surprise.z()},
+                 {"impossible", s.surprise.impossible()}};
+    json.update(summary_of(s.sums));
+    return json;
   }
 
   ModelOptions model_;
   std::string list_, prompts_file_, pictures_, vq_, report_;
   int images_ = 1, limit_ = 0;
-  double guidance_ = 2;
-  int guidance_tokens_ = 0;
-  SamplerOptions sampler_;
-  std::uint64_t seed_ = 1;
+  PictureSampling sampling_;
   DecodeSettings decode_;
   std::vector<std::string> methods_;
-  std::vector<bool> lossless_;     // by method: no draft changes the law of a picture
-  std::vector<bool> keeps_codes_;  // nor its codes
+  std::vector<bool> keeps_codes_;  // by method: no draft changes a code
   std::vector<Json> lines_;        // as they were printed
 };
 

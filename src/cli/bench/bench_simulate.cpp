@@ -50,7 +50,8 @@ class BenchSimulate : public Command {
         ->type_name("P1,P2,...");
     add_int(*app_, "--batch", batch_, 0, 4096,
             "answers that decode together, 0 for what the machine says");
-    add_int(*app_, "--max-nodes", max_nodes_, 1, 1024, "most drafted tokens of one check");
+    add_int(*app_, "--max-nodes", max_nodes_, 1, 1024,
+            "most drafted tokens of one answer in one check");
     app_->add_flag("--json")->description("JSON lines, which is what it always prints");
   }
 

@@ -5,8 +5,9 @@
 #include <cstring>
 #include <fstream>
 #include <map>
-#include <numeric>
 
+#include "bench/image/picture_sums.h"
+#include "bench/image/surprise.h"
 #include "cli/command.h"
 #include "cli/image/drawing.h"
 #include "cli/terminal/console.h"
@@ -16,6 +17,7 @@
 #include "io/atomic_file.h"
 #include "io/json_text.h"
 #include "io/quote.h"
+#include "verify/verifier.h"
 
 namespace talon {
 namespace {
@@ -43,12 +45,6 @@ std::string name_of(const LineSettings& line, int number) {
   return name;
 }
 
-/// What was drawn, and by how much work.
-struct BatchTotals {
-  int pictures = 0, codes = 0, rounds = 0;
-  double decode_ms = 0, distortion = 0;
-};
-
 class BatchRun {
  public:
   BatchRun(const LoadedModel& loaded, const VqDecoder& decoder, const BatchOptions& options,
@@ -57,7 +53,8 @@ class BatchRun {
         decoder_(decoder),
         options_(options),
         lines_(std::move(lines)),
-        there_(there) {}
+        there_(there),
+        lossless_(make_verifier(options.decode.verify)->lossless()) {}
 
   int run() {
     const InterruptGuard interrupt;
@@ -87,7 +84,10 @@ class BatchRun {
 
   std::optional<Request> next_request() {
     if (next_ == lines_.size()) return std::nullopt;
-    const BatchLine& line = lines_[next_++];
+    return request_of(lines_[next_++]);
+  }
+
+  Request request_of(const BatchLine& line) const {
     Request request;
     ask_for(loaded_.model, line.asked.whole(loaded_), line.facts.guidance, request);
     request.guidance_tokens = line.facts.guidance_tokens;
@@ -97,58 +97,66 @@ class BatchRun {
   }
 
   void finish(const BatchLine& line, const Answer& answer) {
+    const ImagePlan& plan = *loaded_.model.config.image;
     const Stopwatch watch;
-    const Picture picture = decoder_.decode(codes_of(*loaded_.model.config.image, answer.tokens));
-    totals_.decode_ms += watch.ms();
+    const Picture picture = decoder_.decode(codes_of(plan, answer.tokens));
+    decode_ms_ += watch.ms();
+    const PictureSums sums = sums_of(plan, answer.tokens, answer.statistics);
     PngTexts texts = texts_of(line.facts);
-    texts.emplace_back("tau", fmt::format("{:.3f}", answer.tau()));
+    texts.emplace_back("tau", fmt::format("{:.3f}", sums.tau()));
     write_png(line.file, picture, texts);
-    ++totals_.pictures;
-    totals_.codes += static_cast<int>(answer.tokens.size());
-    totals_.rounds += answer.statistics.rounds;
-    totals_.distortion += answer.statistics.distortion;
+    totals_.add(plan, answer.tokens, answer.statistics);
     if (options_.json) {
-      write_json({{"line", line.number},
-                  {"file", line.file.string()},
-                  {"prompt", line.facts.prompt},
-                  {"seed", line.facts.seed},
-                  {"guidance", line.facts.guidance},
-                  {"guidance_tokens", line.facts.guidance_tokens},
-                  {"tokens", answer.tokens},
-                  {"accepted", answer.statistics.accepted},
-                  {"tau", answer.tau()},
-                  {"width", picture.width},
-                  {"height", picture.height}});
+      Json json = {{"line", line.number},
+                   {"file", line.file.string()},
+                   {"prompt", line.facts.prompt},
+                   {"seed", line.facts.seed},
+                   {"guidance", line.facts.guidance},
+                   {"guidance_tokens", line.facts.guidance_tokens},
+                   {"tokens", answer.tokens},
+                   {"accepted", answer.statistics.accepted},
+                   {"surprise", surprise_json(line, answer)},
+                   {"width", picture.width},
+                   {"height", picture.height}};
+      json.update(numbers_of(sums));
+      write_json(json);
     } else {
       write_output(line.file.string() + "\n");
     }
     meter_.update(static_cast<std::uint64_t>(totals_.pictures), lines_.size());
   }
 
+  /// Null where drafts change no law: it is nothing then in expectation, and takes a forward.
+  Json surprise_json(const BatchLine& line, const Answer& answer) {
+    if (lossless_) return nullptr;
+    const Surprise surprise = surprise_of(loaded_.model, request_of(line), answer.tokens);
+    surprises_.add(line.facts.seed, surprise);
+    return surprise.mean();
+  }
+
   void report(double ms) const {
     const double pictures_s = ms > 0 ? totals_.pictures / ms * 1000 : 0;
-    const int forwards = totals_.rounds + totals_.pictures;
-    const double compression = forwards > 0 ? static_cast<double>(totals_.codes) / forwards : 0;
     if (options_.json) {
-      write_json({{"summary",
-                   {{"pictures", totals_.pictures},
-                    {"there", there_},
-                    {"left", lines_.size() - static_cast<std::size_t>(totals_.pictures)},
-                    {"tokens", totals_.codes},
-                    {"rounds", totals_.rounds},
-                    {"steps_compression", compression},
-                    {"draw_ms", ms},
-                    {"decode_ms", totals_.decode_ms},
-                    {"images_s", pictures_s},
-                    {"distortion", totals_.distortion},
-                    {"drafter", options_.decode.drafter},
-                    {"policy", options_.decode.policy},
-                    {"verify", options_.decode.verify}}}});
+      Json summary = {{"pictures", totals_.pictures},
+                      {"there", there_},
+                      {"left", lines_.size() - static_cast<std::size_t>(totals_.pictures)},
+                      {"tokens", totals_.tokens},
+                      {"surprise", nullptr},
+                      {"draw_ms", ms},
+                      {"decode_ms", decode_ms_},
+                      {"images_s", pictures_s},
+                      {"drafter", options_.decode.drafter},
+                      {"policy", options_.decode.policy},
+                      {"verify", options_.decode.verify}};
+      summary.update(summary_of(totals_));
+      if (!lossless_) summary["surprise"] = surprises_.mean();
+      write_json({{"summary", std::move(summary)}});
       return;
     }
     note("{}: {} pictures drawn, {} were there, {} left; {:.2f} codes a forward, {:.2f} pictures/s",
          options_.decode.drafter, totals_.pictures, there_,
-         lines_.size() - static_cast<std::size_t>(totals_.pictures), compression, pictures_s);
+         lines_.size() - static_cast<std::size_t>(totals_.pictures), totals_.steps_compression(),
+         pictures_s);
   }
 
   const LoadedModel& loaded_;
@@ -156,8 +164,11 @@ class BatchRun {
   const BatchOptions& options_;
   std::vector<BatchLine> lines_;
   std::size_t there_;
+  bool lossless_;  // the rule
   std::size_t next_ = 0;
-  BatchTotals totals_;
+  PictureSums totals_;
+  SurpriseOfPictures surprises_;  // beside a rule that relaxes, of what --json tells
+  double decode_ms_ = 0;
   ProgressMeter meter_{"draw pictures"};
 };
 

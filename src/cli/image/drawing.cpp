@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "draw/picture_facts.h"
 #include "engine/stopwatch.h"
 
 namespace talon {
@@ -97,15 +98,7 @@ class Easel {
 
 PngTexts computed_by(const LoadedModel& loaded, const VqDecoder& decoder,
                      const ModelOptions& options) {
-  const ImagePlan& plan = *loaded.model.config.image;
-  const bool reference = options.backend == BackendKind::reference;
-  return {{"model_fingerprint", loaded.fingerprint},
-          {"vq_fingerprint", decoder.fingerprint()},
-          {"cells", fmt::format("{}x{}", plan.columns, plan.rows)},
-          {"weights", std::string(name_of(loaded.weights))},
-          {"activations", reference ? "none" : std::string(name_of(loaded.activations))},
-          {"kv", std::string(name_of(cache_type(loaded.model, options.kv)))},
-          {"backend", reference ? "reference" : "cpu"}};
+  return computed_by(loaded, decoder, options.backend, cache_type(loaded.model, options.kv));
 }
 
 double draw(const LoadedModel& loaded, const DecodeSettings& settings, const Drawing& drawing,

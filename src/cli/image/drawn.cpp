@@ -3,34 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "bench/image/code_counts.h"
 #include "bench/image/sample_time.h"
 
 namespace talon {
 
-int Drawn::rounds() const {
-  return std::accumulate(
-      pictures.begin(), pictures.end(), 0,
-      [](int sum, const FinishedPicture& one) { return sum + one.answer.statistics.rounds; });
-}
-
-int Drawn::codes() const {
-  return std::accumulate(pictures.begin(), pictures.end(), 0,
-                         [](int sum, const FinishedPicture& one) {
-                           return sum + static_cast<int>(one.answer.tokens.size());
-                         });
-}
-
-double Drawn::tau() const {
-  const auto images = static_cast<double>(pictures.size());
-  return rounds() > 0 ? (codes() - images) / rounds() : 1;
-}
-
-double Drawn::steps_compression() const {
-  const std::size_t forwards = static_cast<std::size_t>(rounds()) + pictures.size();
-  return static_cast<double>(codes()) / static_cast<double>(std::max<std::size_t>(1, forwards));
+PictureSums Drawn::sums(const ImagePlan& plan) const {
+  PictureSums all;
+  for (const auto& [index, answer] : pictures) all.add(plan, answer.tokens, answer.statistics);
+  return all;
 }
 
 double Drawn::tau_foreground(const ImagePlan& plan) const {
@@ -47,21 +29,26 @@ double Drawn::tau_foreground(const ImagePlan& plan) const {
   return static_cast<double>(sum) / std::max(1, checks);
 }
 
-double Drawn::relaxed() const {
-  double sum = 0;
-  int accepted = 0;
+Json Drawn::numbers(const ImagePlan& plan) const {
+  Json accepted = Json::array();
+  double draft_ms = 0, check_ms = 0, sample_ms = 0;
   for (const auto& [index, answer] : pictures) {
-    const std::vector<int>& of_checks = answer.statistics.accepted;
-    accepted = std::accumulate(of_checks.begin(), of_checks.end(), accepted);
-    sum += answer.statistics.relaxed;
+    accepted.push_back(answer.statistics.accepted);
+    draft_ms += answer.statistics.draft_ms;
+    check_ms += answer.statistics.check_ms;
+    sample_ms += sample_ms_of(answer.statistics);
   }
-  return sum / std::max(1, accepted);
-}
-
-double Drawn::sample_ms() const {
-  double sum = 0;
-  for (const FinishedPicture& one : pictures) sum += sample_ms_of(one.answer.statistics);
-  return sum;
+  const PictureSums all = sums(plan);
+  Json json = summary_of(all);
+  json.update({{"tokens", all.tokens},
+               {"accepted", accepted},
+               {"tau_foreground", tau_foreground(plan)},
+               {"draft_ms", draft_ms},
+               {"check_ms", check_ms},
+               {"sample_ms", sample_ms},
+               {"draw_ms", ms},
+               {"images_s", all.pictures / ms * 1000}});
+  return json;
 }
 
 bool is_equal(const Drawn& a, const Drawn& b) {

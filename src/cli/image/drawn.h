@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "bench/image/picture_sums.h"
 #include "draw/growth.h"
 #include "model/config/config.h"
 #include "runtime/answerer.h"
@@ -22,19 +23,12 @@ struct Drawn {
   double ms = 0;
   std::optional<PictureGrowth> first;  // how the first of those that were asked for grew
 
-  int rounds() const;
-  /// Codes, and what stands between them.
-  int codes() const;
-  /// Codes of a check; the prompt's forward draws the first.
-  double tau() const;
-  /// Codes of a forward of the model, the prompt's included.
-  double steps_compression() const;
+  PictureSums sums(const ImagePlan& plan) const;
   /// Codes of a check whose first one is not the commonest of all (CodeCounts).
   double tau_foreground(const ImagePlan& plan) const;
-  /// Of the drafts that were accepted the share that the exact rule would have rejected
-  /// (VerifyResult::relaxed).
-  double relaxed() const;
-  double sample_ms() const;  // sample_ms_of() of all
+  /// What reports say of all: summary_of(sums()), "tokens", tau_foreground(), "accepted" of the
+  /// checks of each, times of drawing and pictures a second.
+  Json numbers(const ImagePlan& plan) const;
 };
 /// Whether both drew the same codes.
 bool is_equal(const Drawn& a, const Drawn& b);

@@ -7,11 +7,11 @@
 #include "cli/image/batch.h"
 #include "cli/image/drawing.h"
 #include "cli/image/drawn.h"
+#include "cli/image/picture_sampling.h"
 #include "cli/image/picture_view.h"
 #include "cli/options/draft_options.h"
 #include "cli/options/flags.h"
 #include "cli/options/opened_model.h"
-#include "cli/options/sampler_options.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"
@@ -31,10 +31,7 @@ struct ImageOptions {
   ModelOptions model;
   std::string prompt, class_name, caption_features, batch, vq, out = "picture.png", sheet, watch;
   int images = 1;
-  double guidance = 2;
-  int guidance_tokens = 0;
-  SamplerOptions sampler;
-  std::uint64_t seed = 1;
+  PictureSampling sampling;
   DecodeSettings decode;
   ShowPictures show = ShowPictures::automatic;
   bool compare = false, json = false;
@@ -50,7 +47,6 @@ struct Audience {
 class Image : public Command {
  public:
   explicit Image(CLI::App& parent) : Command(parent.add_subcommand("image", "draw pictures")) {
-    options_.sampler.temperature = 1;
     add_model_flag(*app_, options_.model);
     app_->add_option("-p,--prompt", options_.prompt,
                      "a text, words and a style, or the name of a class")
@@ -88,11 +84,7 @@ class Image : public Command {
     app_->add_option("--vq", options_.vq, "the tokenizer (default: vq.safetensors of the model)")
         ->type_name("FILE");
     add_cells_flag(*app_, options_.model);
-    add_real(*app_, "--guidance", options_.guidance, 0, 1e6,
-             "how far from what the model draws without a prompt; at most 1: no guide");
-    add_int(*app_, "--guidance-tokens", options_.guidance_tokens, 0, 1 << 20,
-            "first tokens of a picture that are guided; 0: all");
-    add_sampler_flags(*app_, options_.sampler, options_.seed);
+    add_picture_sampling_flags(*app_, options_.sampling);
     add_drafter_flag(*app_, options_.decode);
     add_decode_flags(*app_, options_.decode);
     add_forward_flags(*app_, options_.model);
@@ -114,6 +106,7 @@ class Image : public Command {
     files_ = picture_files(options_.out, columns_ > 0 ? 1 : options_.images);
     check_files();
     const LoadedModel loaded = load_with_meter(options_.model);
+    use_usual_sampling(*app_, loaded.model, options_.sampling);
     if (!options_.batch.empty()) return draw_batch(loaded);
     const std::vector<Request> requests = make_requests(loaded);
     const VqDecoder decoder = open_picture_decoder(loaded.model, options_.vq);
@@ -135,20 +128,21 @@ class Image : public Command {
       const Stopwatch watch;
       Picture picture = decoder.decode(codes_of(plan, one.answer.tokens));
       decode_ms_ += watch.ms();
-      if (columns_ == 0) write_png(files_[one.index], picture, file_texts(one));
+      if (columns_ == 0) write_png(files_[one.index], picture, file_texts(plan, one));
       if (one.index < pictures.size()) pictures[one.index] = std::move(picture);
     };
     const Drawn drawn =
         draw_all(loaded, options_.decode, requests, {&view, finish}, interrupt.stop());
     if (options_.json) judge(loaded.model, requests, drawn);
-    if (drawn.pictures.size() < requests.size()) return report_stopped(drawn, decoder);
+    if (drawn.pictures.size() < requests.size()) return report_stopped(plan, drawn, decoder);
     view.finish(pictures);
     if (columns_ > 0) {
-      write_png(files_[0], sheet_of(pictures, columns_, kSheetGap), file_texts(drawn.pictures[0]));
+      write_png(files_[0], sheet_of(pictures, columns_, kSheetGap),
+                file_texts(plan, drawn.pictures[0]));
     }
     if (!options_.watch.empty()) write_film(plan, pictures[0], drawn);
     const bool equal = !plain || is_equal(*plain, drawn);
-    report(drawn, plain, decoder, equal);
+    report(plan, drawn, plain, decoder, equal);
     return equal || !keeps_tokens(options_.decode) ? kExitDone : kExitFailed;
   }
 
@@ -224,6 +218,7 @@ class Image : public Command {
     computed_by_ = computed_by(loaded, decoder, options_.model);
     use_places(options_.decode, loaded, cache_type(loaded.model, options_.model.kv));
     choose_drafter(options_.decode, Answers::pictures);
+    options_.decode.codebook = codebook_of(loaded.model, options_.vq);
     lossless_ = make_verifier(options_.decode.verify)->lossless();
   }
 
@@ -257,10 +252,10 @@ class Image : public Command {
     const PicturePrompt prompt = make_prompt(loaded);
     std::vector<Request> requests(static_cast<std::size_t>(options_.images));
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      ask_for(loaded.model, prompt, static_cast<float>(options_.guidance), requests[i]);
-      requests[i].guidance_tokens = options_.guidance_tokens;
-      requests[i].sampler = options_.sampler;
-      requests[i].seed = options_.seed + i;
+      ask_for(loaded.model, prompt, static_cast<float>(options_.sampling.guidance), requests[i]);
+      requests[i].guidance_tokens = options_.sampling.guidance_tokens;
+      requests[i].sampler = options_.sampling.sampler;
+      requests[i].seed = options_.sampling.seed + i;
     }
     return requests;
   }
@@ -314,41 +309,40 @@ class Image : public Command {
 
   PictureFacts facts_of(std::size_t index) const {
     return {.prompt = shown_prompt(),
-            .seed = options_.seed + index,
-            .guidance = static_cast<float>(options_.guidance),
-            .sampler = options_.sampler,
+            .seed = options_.sampling.seed + index,
+            .guidance = static_cast<float>(options_.sampling.guidance),
+            .sampler = options_.sampling.sampler,
             .model = model_name_,
             .drafter = options_.decode.drafter,
             .verify = options_.decode.verify,
             .computed_by = computed_by_,
             .caption = caption_hash_,
             .policy = options_.decode.policy,
-            .lossless = lossless_,
-            .guidance_tokens = options_.guidance_tokens};
+            .keeps_codes = keeps_tokens(options_.decode),
+            .guidance_tokens = options_.sampling.guidance_tokens};
   }
-  PngTexts file_texts(const FinishedPicture& one) const {
+  PngTexts file_texts(const ImagePlan& plan, const FinishedPicture& one) const {
+    const PictureSums sums = sums_of(plan, one.answer.tokens, one.answer.statistics);
     PngTexts texts = texts_of(facts_of(one.index));
-    texts.emplace_back("tau", fmt::format("{:.3f}", one.answer.tau()));
+    texts.emplace_back("tau", fmt::format("{:.3f}", sums.tau()));
     if (columns_ > 0) texts.emplace_back("sheet", options_.sheet);
     return texts;
   }
 
   void write_film(const ImagePlan& plan, const Picture& picture, const Drawn& drawn) const {
     const auto frames = film_of(plan, picture, drawn.first->accepted(), drawn.first->relaxed());
-    const PngTexts texts = file_texts(drawn.pictures[0]);
+    const PngTexts texts = file_texts(plan, drawn.pictures[0]);
     write_file(options_.watch, encode_animation(frames.back().picture, frames, texts));
   }
 
-  /// Notes what --json says of the codes. Their surprise, nothing in expectation where drafts
-  /// change no law, takes a forward for each picture.
+  /// Notes how surprising the codes are, for --json: nothing in expectation where drafts change no
+  /// law. Takes a forward for each picture.
   void judge(const Model& model, const std::vector<Request>& requests, const Drawn& drawn) {
-    judged_ = {{"tau_foreground", drawn.tau_foreground(*model.config.image)},
-               {"surprise", nullptr}};
     if (lossless_ || drawn.pictures.size() < requests.size()) return;
-    Surprise surprise;
-    for (const auto& [index, answer] : drawn.pictures)
-      surprise.add(surprise_of(model, requests[index], answer.tokens));
-    judged_["surprise"] = surprise.mean();
+    for (const auto& [index, answer] : drawn.pictures) {
+      surprises_.push_back(surprise_of(model, requests[index], answer.tokens));
+      surprise_.add(requests[index].seed, surprises_.back());
+    }
   }
 
   std::string sameness(bool equal) const {
@@ -358,16 +352,17 @@ class Image : public Command {
   }
 
   /// Of a sheet nothing is written before all its pictures are drawn.
-  int report_stopped(const Drawn& drawn, const VqDecoder& decoder) const {
-    if (columns_ == 0 && !drawn.pictures.empty()) report(drawn, {}, decoder, true);
+  int report_stopped(const ImagePlan& plan, const Drawn& drawn, const VqDecoder& decoder) const {
+    if (columns_ == 0 && !drawn.pictures.empty()) report(plan, drawn, {}, decoder, true);
     note("stopped; {} of {} pictures were drawn{}", drawn.pictures.size(), options_.images,
          columns_ > 0 ? ", no sheet was written" : "");
     return kExitInterrupted;
   }
 
-  void report(const Drawn& drawn, const std::optional<Drawn>& plain, const VqDecoder& decoder,
-              bool equal) const {
-    if (options_.json) return write_json(report_json(drawn, plain, decoder, equal));
+  void report(const ImagePlan& plan, const Drawn& drawn, const std::optional<Drawn>& plain,
+              const VqDecoder& decoder, bool equal) const {
+    if (options_.json) return write_json(report_json(plan, drawn, plain, decoder, equal));
+    const PictureSums sums = drawn.sums(plan);
     const auto count = static_cast<double>(drawn.pictures.size());
     const double images_s = count / drawn.ms * 1000;
     for (std::size_t i = 0; i < drawn.pictures.size() && i < files_.size(); ++i)
@@ -375,56 +370,51 @@ class Image : public Command {
     note(
         "{}: {} codes in {} checks, {:.2f} codes a forward, {:.2f} pictures/s, decoding {:.1f} "
         "ms each",
-        options_.decode.drafter, drawn.codes(), drawn.rounds(), drawn.steps_compression(), images_s,
+        options_.decode.drafter, sums.codes, sums.rounds, sums.steps_compression(), images_s,
         decode_ms_ / count);
     if (!plain) return;
     note("plain: {:.2f} pictures/s; {:.2f}x plain, {}", images_s / speed_up(drawn, *plain),
          speed_up(drawn, *plain), sameness(equal));
   }
 
-  Json report_json(const Drawn& drawn, const std::optional<Drawn>& plain, const VqDecoder& decoder,
-                   bool equal) const {
-    Json images = Json::array(), accepted = Json::array();
-    double draft_ms = 0, check_ms = 0, distortion = 0;
-    for (const auto& [index, answer] : drawn.pictures) {
-      images.push_back({{"file", files_[std::min(index, files_.size() - 1)].string()},
-                        {"prompt", shown_prompt()},
-                        {"seed", options_.seed + index},
-                        {"tokens", answer.tokens},
-                        {"width", decoder.width()},
-                        {"height", decoder.height()}});
-      accepted.push_back(answer.statistics.accepted);
-      draft_ms += answer.statistics.draft_ms;
-      check_ms += answer.statistics.check_ms;
-      distortion += answer.statistics.distortion;
-    }
+  Json picture_json(const ImagePlan& plan, const FinishedPicture& one,
+                    const VqDecoder& decoder) const {
+    const auto& [index, answer] = one;
+    Json json = {{"file", files_[std::min(index, files_.size() - 1)].string()},
+                 {"prompt", shown_prompt()},
+                 {"seed", options_.sampling.seed + index},
+                 {"tokens", answer.tokens},
+                 {"surprise", nullptr},
+                 {"width", decoder.width()},
+                 {"height", decoder.height()}};
+    json.update(numbers_of(sums_of(plan, answer.tokens, answer.statistics)));
+    if (!surprises_.empty()) json["surprise"] = surprises_[index].mean();
+    return json;
+  }
+
+  Json report_json(const ImagePlan& plan, const Drawn& drawn, const std::optional<Drawn>& plain,
+                   const VqDecoder& decoder, bool equal) const {
+    Json images = Json::array();
+    for (const FinishedPicture& one : drawn.pictures)
+      images.push_back(picture_json(plan, one, decoder));
     Json json = {{"images", images},
                  {"partial", std::ssize(drawn.pictures) < options_.images},
-                 {"tokens", drawn.codes()},
-                 {"rounds", drawn.rounds()},
-                 {"accepted", accepted},
-                 {"tau", drawn.tau()},
-                 {"steps_compression", drawn.steps_compression()},
-                 {"draft_ms", draft_ms},
-                 {"check_ms", check_ms},
-                 {"sample_ms", drawn.sample_ms()},
-                 {"draw_ms", drawn.ms},
+                 {"surprise", nullptr},
                  {"decode_ms", decode_ms_},
-                 {"images_s", static_cast<double>(drawn.pictures.size()) / drawn.ms * 1000},
-                 {"guidance", options_.guidance},
-                 {"guidance_tokens", options_.guidance_tokens},
+                 {"guidance", options_.sampling.guidance},
+                 {"guidance_tokens", options_.sampling.guidance_tokens},
+                 {"top_k", options_.sampling.sampler.top_k},
                  {"drafter", options_.decode.drafter},
                  {"policy", options_.decode.policy},
                  {"verify", options_.decode.verify},
-                 {"distortion", distortion},
-                 {"relaxed", drawn.relaxed()},
                  {"equal", nullptr}};
-    json.update(judged_);
+    json.update(drawn.numbers(plan));
+    if (!surprises_.empty()) json["surprise"] = surprise_.mean();
     if (plain) {
       json["equal"] = equal;
       if (!keeps_tokens(options_.decode)) json["claims_equal"] = false;
       json["speedup"] = speed_up(drawn, *plain);
-      json["plain"] = {{"rounds", plain->rounds()}, {"draw_ms", plain->ms}};
+      json["plain"] = {{"rounds", plain->sums(plan).rounds}, {"draw_ms", plain->ms}};
     }
     return json;
   }
@@ -438,8 +428,9 @@ class Image : public Command {
   std::string model_name_;                    // once it is loaded
   PngTexts computed_by_;                      // once the model is loaded
   std::string caption_hash_;
-  bool lossless_ = true;  // the rule
-  Json judged_;           // judge()
+  bool lossless_ = true;             // the rule
+  std::vector<Surprise> surprises_;  // of all pictures, or of none: judge()
+  SurpriseOfPictures surprise_;
 };
 
 }  // namespace

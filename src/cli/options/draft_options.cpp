@@ -63,7 +63,8 @@ void add_decode_flags(CLI::App& app, DecodeSettings& settings) {
       ->type_name("RULE")
       ->capture_default_str()
       ->group(kDraftGroup);
-  add_int(app, "--max-nodes", settings.max_nodes, 1, 1024, "most drafted tokens of one check")
+  add_int(app, "--max-nodes", settings.max_nodes, 1, 1024,
+          "most drafted tokens of one answer in one check")
       ->group(kDraftGroup);
   add_int(app, "--chunk", settings.chunk, 1, 1 << 16, "prompt rows of one forward")
       ->group(kDraftGroup);

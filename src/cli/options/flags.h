@@ -13,8 +13,8 @@
 namespace talon {
 
 /// Options whose bad values throw UsageError naming the flag, what it may be and what it was.
-/// `names` as CLI11 takes them
-/// ("-n,--max-new"); the last is the one in messages. The value held before parsing is the default.
+/// `names` as CLI11 takes them ("-n,--max-new"); the last is the one in messages. The value held
+/// before parsing is the default.
 CLI::Option* add_int(CLI::App& app, const std::string& names, int& value, int least, int most,
                      const std::string& help);
 CLI::Option* add_real(CLI::App& app, const std::string& names, double& value, double least,

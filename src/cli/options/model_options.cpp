@@ -104,8 +104,10 @@ void add_forward_flags(CLI::App& app, ModelOptions& options) {
 }
 
 void add_cache_flag(CLI::App& app, ModelOptions& options) {
-  add_int(app, "--cache-mb", options.cache_mb, 0, 1 << 20,
-          "budget of the cache in MiB, 0 for one whole context, at most 1024")
+  add_int(
+      app, "--cache-mb", options.cache_mb, 0, 1 << 20,
+      "budget of the cache in MiB, 0 for one text of the whole context, at most 1024 and half of "
+      "the available memory")
       ->group(kModelGroup);
 }
 

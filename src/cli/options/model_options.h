@@ -13,7 +13,7 @@ namespace talon {
 /// A model and the cache that a command answers from. models_folder: as given (places.h).
 struct ModelOptions : ModelSource {
   std::optional<KvType> kv = {};  // none: as the backend likes it
-  int cache_mb = 0;               // 0: enough for one text of the whole context, at most 1024
+  int cache_mb = 0;               // 0: usual_cache_bytes()
 };
 
 /// What a model may be, for the help of -m.

@@ -8,6 +8,7 @@
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
 #include "engine/stopwatch.h"
+#include "runtime/cache_budget.h"
 #include "runtime/cost_cache.h"
 
 namespace talon {

@@ -19,6 +19,7 @@
 #include "cli/train/train_head.h"
 #include "core/error.h"
 #include "draw/picture_prompt.h"
+#include "runtime/cache_budget.h"
 #include "serve/http/http_server.h"
 #include "text/prompt.h"
 
@@ -116,9 +117,9 @@ ServedModel open_served(const ServeCommandOptions& options, const NamedModel& na
   served.name = named.names.front();
   served.other_names.assign(named.names.begin() + 1, named.names.end());
   if (draws) {
-    served.pictures =
-        std::make_unique<PictureStudio>(open_picture_decoder(loaded.model, options.vq),
-                                        prompt_choices(loaded.model), options.decode.verify);
+    host.decode.codebook = codebook_of(loaded.model, options.vq);
+    served.pictures = open_studio(loaded, options.vq, options.decode, source.backend,
+                                  cache_type(loaded.model, source.kv));
   } else if (loaded.tokenizer->chat_template()) {
     served.chat = chat_template_of(*loaded.tokenizer);
     served.tool_chat = tool_template_of(*loaded.tokenizer);

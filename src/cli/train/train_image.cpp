@@ -109,8 +109,10 @@ class TrainImage : public Command {
     CLI::App& app = *app_->add_subcommand("codes", "make the codes of all pictures");
     codes_app_ = &app;
     add_data(app, codes_.data);
-    app.add_option("--tokenizer", codes_.tokenizer, "folder of talon train image tokenizer")
-        ->type_name("FOLDER")
+    app.add_option("--tokenizer", codes_.tokenizer,
+                   "folder of talon train image tokenizer, or file of a published tokenizer "
+                   "(LlamaGen's, Chameleon's, or that in a model of Janus)")
+        ->type_name("FOLDER|FILE")
         ->required();
     add_out_flag(app, codes_.out, "folder of the codes; what is there is kept");
     add_int(app, "--views", codes_.views, 1, 1024, "of each picture, moved and mirrored");

@@ -292,12 +292,12 @@ BlockConfig read_block_config(const Checkpoint& checkpoint, const HeadTensors& t
   read_visibility(keys, c);
   read_taps(keys, c);
   read_block(keys, c);
-  const int context =
+  c.context =
       keys.layer.integer_or("max_position_embeddings", 1, Limits::kContext, kUsualHeadContext);
   c.norm_epsilon = static_cast<float>(keys.layer.number_or("rms_norm_eps", 0, 1, 1e-6));
   c.rope = checkpoint.format == CheckpointFormat::gguf
-               ? read_gguf_rope(checkpoint, "dflash.", context, c.head_dim)
-               : read_rope_of(keys.layer, context, c.head_dim, "full_attention");
+               ? read_gguf_rope(checkpoint, "dflash.", c.context, c.head_dim)
+               : read_rope_of(keys.layer, c.context, c.head_dim, "full_attention");
   check_divisors(c.rope, c.head_dim, tensors.doing());
   read_block_vocabularies(tensors, keys, c);
   read_markov(tensors, keys, c);

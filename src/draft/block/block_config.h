@@ -28,6 +28,7 @@ struct BlockConfig {
   int vocabulary = 0;        // as the files tell; 0: they do not
   int draft_vocabulary = 0;  // rows of the own output matrix; 0: the target's is used
   int target_layers = 0;     // as the files tell; 0: they do not
+  int context = 0;           // trained for
   float norm_epsilon = 0;
   RopeConfig rope;
   int block = 0;                // rows of a pass: the root and masks

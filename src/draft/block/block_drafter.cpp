@@ -34,6 +34,7 @@ struct BlockHead {
   std::shared_ptr<const HeadWeights> parallel;
 
   Backend& backend() const { return block ? *block->backend : *parallel->backend; }
+  const std::filesystem::path& source() const { return block ? block->source : parallel->source; }
   const std::vector<FeatureTap>& taps() const { return block ? block->taps : parallel->taps; }
   const Weight& output() const { return block ? *block->output : *parallel->output; }
   std::span<const TokenId> target_token() const {
@@ -76,7 +77,9 @@ class BlockDrafter : public Drafter {
     if (head_.branches()) markov_.emplace(*head_.block, output_);
   }
 
-  DrafterTraits traits() const override { return {.taps = head_.taps(), .extends_trees = true}; }
+  DrafterTraits traits() const override {
+    return {.taps = head_.taps(), .extends_trees = true, .weight_files = {head_.source()}};
+  }
   std::unique_ptr<DraftState> start() override { return memory_.start(); }
   int remembers(std::span<const TokenId> prompt, const TextOwner& owner) override {
     return memory_.remembers(prompt, owner);

@@ -38,6 +38,7 @@ BlockWeights load_block_head(const Checkpoint& checkpoint, const Model& target,
                              WeightLayout layout) {
   const HeadTensors tensors = block_tensors(checkpoint);
   BlockWeights head;
+  head.source = checkpoint.path;
   head.config = read_block_config(checkpoint, tensors);
   choose_divisors(head.config.rope, target.config.context);
   const BlockConfig& config = head.config;

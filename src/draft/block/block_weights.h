@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <vector>
 
@@ -11,6 +12,7 @@ namespace talon {
 
 /// A block drafter on the backend of its target. Immutable after load. Null: it has no such part.
 struct BlockWeights {
+  std::filesystem::path source;  // the file or folder it was loaded from
   BlockConfig config;
   std::vector<FeatureTap> taps;
   Backend* backend = nullptr;         // borrowed, like the target's weights

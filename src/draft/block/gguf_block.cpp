@@ -13,13 +13,17 @@ namespace {
 
 using Pair = std::pair<std::string_view, std::string_view>;
 
+/// `d2t` in the file holds ids.
+constexpr std::string_view kBlockTokenMap = "token_map";
+
 /// Of what a head has once: name in the file and official name.
 constexpr Pair kBlockNames[] = {
+    {"token_embd.weight", "embed_tokens.weight"},
+    {"fc.weight", "fc.weight"},
     {"enc.output_norm.weight", "hidden_norm.weight"},
     {"output_norm.weight", "norm.weight"},
-    {"token_embd.weight", "embed_tokens.weight"},
     {"output.weight", "lm_head.weight"},
-    {"d2t", "token_map"},
+    {"d2t", kBlockTokenMap},
     {"markov_w1.weight", "markov_head.markov_w1.weight"},
     {"markov_w2.weight", "markov_head.markov_w2.weight"},
     {"conf_proj.weight", "confidence_head.proj.weight"},
@@ -96,6 +100,20 @@ std::optional<std::string> block_name_of_gguf(std::string_view name) {
   return std::string(name);
 }
 
+std::vector<GgufBlockName> block_names_in_gguf(int layers) {
+  std::vector<GgufBlockName> names;
+  for (const auto& [theirs, official] : kBlockNames) {
+    if (official != kBlockTokenMap) names.push_back({std::string(official), std::string(theirs)});
+  }
+  for (int i = 0; i < layers; ++i) {
+    for (const auto& [theirs, official] : kLayerNames) {
+      names.push_back({fmt::format("layers.{}.{}weight", i, official),
+                       fmt::format("blk.{}.{}weight", i, theirs)});
+    }
+  }
+  return names;
+}
+
 Json block_keys_of_gguf(const Checkpoint& checkpoint) {
   const ConfigKeys keys(checkpoint.metadata, checkpoint.path.string());
   if (keys.integer_or("dflash.hyper_connection.count", 0, 1 << 16, 0) > 0) {
@@ -105,7 +123,8 @@ Json block_keys_of_gguf(const Checkpoint& checkpoint) {
   const int layers = keys.integer("dflash.block_count", 1, ConfigLimits::kLayers);
   Json json = {{"architectures", {spark ? "GgufDSparkModel" : "DFlashDraftModel"}},
                {"layer_types", layer_types(keys, layers)},
-               {"sample_from_anchor", keys.flag_or("dflash.sample_from_anchor", spark)}};
+               {"sample_from_anchor", keys.flag_or("dflash.sample_from_anchor", spark)},
+               {"is_causal", keys.flag_or("dflash.attention.causal", false)}};
   for (const IntegerKey& key : kIntegers) {
     if (keys.has(key.theirs)) json[key.official] = keys.integer(key.theirs, key.low, key.high);
   }

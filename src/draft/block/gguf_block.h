@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "io/checkpoint.h"
 #include "io/json.h"
@@ -13,6 +14,14 @@ namespace talon {
 
 /// The official name of a tensor of such a file; others keep theirs.
 std::optional<std::string> block_name_of_gguf(std::string_view name);
+
+/// A tensor's official name and the one in such a file.
+struct GgufBlockName {
+  std::string official, theirs;
+};
+/// Those that a head of so many layers may have there, biases of layers and `d2t` aside, in the
+/// order of the file.
+std::vector<GgufBlockName> block_names_in_gguf(int layers);
 
 /// The keys of such a file as the official config.json has them. Throws Error for DeepSeek-V4's own
 /// kind.

@@ -79,7 +79,8 @@ class EagleDrafter : public Drafter {
     return {.taps = head_.taps,
             .extends_trees = !options_.fixed,
             .draws = options_.draws,
-            .pass_bytes = head_.pass_bytes};
+            .pass_bytes = head_.pass_bytes,
+            .weight_files = {head_.source}};
   }
   std::unique_ptr<DraftState> start() override {
     return std::make_unique<EagleState>(memory_.start());
@@ -94,7 +95,7 @@ class EagleDrafter : public Drafter {
   void observe(DraftState& any_state, const CommittedTokens& committed) override {
     auto& state = static_cast<EagleState&>(any_state);
     memory_.observe(*state.own, committed);
-    if (committed.guide_tokens.empty()) return;
+    if (committed.guide_tokens.empty()) return state.guide.reset();  // or it has none yet
     if (!state.guide) state.guide = memory_.start(state.own->owner);
     memory_.observe(*state.guide, {.tokens = committed.guide_tokens,
                                    .first_position = committed.guide_first_position,
@@ -135,6 +136,8 @@ class EagleDrafter : public Drafter {
   static KvShape cache_shape(const HeadWeights& head, const EagleOptions& options, int context);
 
   void propose_in_batches(std::span<DraftJob> jobs, int streams) {
+    if (options_.draws)
+      std::ranges::stable_partition(jobs, [&](const DraftJob& job) { return draws(job); });
     const auto most =
         static_cast<std::size_t>(network_.max_rows() / (streams * rows_per_level(options_)));
     for (std::size_t first = 0; first < jobs.size(); first += most) {
@@ -216,29 +219,27 @@ RowChildren EagleDrafter::children_of(std::span<const GrowingTree> trees, int ro
   return children;
 }
 
-/// Of the rows of trees whose children are drawn.
+/// Of the rows of trees whose children are drawn, which lie before those of the others.
 void EagleDrafter::read_laws(std::span<const GrowingTree> trees, int rows,
                              const GuideFeatures& guide, RowChildren& children) {
   children.laws.resize(static_cast<std::size_t>(rows));
-  for (std::size_t i = 0; i < trees.size(); ++i) {
-    const GrowingTree& tree = trees[i];
-    if (!tree.drawn_as) continue;
-    const int first = tree.first_output;
-    const int count = (i + 1 < trees.size() ? trees[i + 1].first_output : rows) - first;
-    GuideFeatures beside;
-    if (guide.features) {
-      beside = {
-          guide.features.row_range(first, count),
-          guide.scale.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count))};
-    }
-    const std::vector<float> logits =
-        network_.logits(outputs_.view().row_range(first, count), beside);
-    const std::size_t width = logits.size() / static_cast<std::size_t>(count);
-    for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
-      children.laws[static_cast<std::size_t>(first) + row] =
-          drawn_law(std::span(logits).subspan(row * width, width), head_.target_token, vocabulary_,
-                    {*tree.drawn_as, tree.answered});
-    }
+  std::vector<const GrowingTree*> tree_of;  // of each row
+  for (std::size_t i = 0; i < trees.size() && trees[i].drawn_as; ++i) {
+    const int end = i + 1 < trees.size() ? trees[i + 1].first_output : rows;
+    tree_of.resize(static_cast<std::size_t>(end), &trees[i]);
+  }
+  if (tree_of.empty()) return;
+  const auto count = static_cast<int>(tree_of.size());
+  GuideFeatures beside;
+  if (guide.features)
+    beside = {guide.features.row_range(0, count), guide.scale.first(tree_of.size())};
+  const std::vector<float> logits = network_.logits(outputs_.view().row_range(0, count), beside);
+  const std::size_t width = logits.size() / tree_of.size();
+  for (std::size_t row = 0; row < tree_of.size(); ++row) {
+    const GrowingTree& tree = *tree_of[row];
+    children.laws[row] =
+        drawn_law(std::span(logits).subspan(row * width, width), head_.target_token, vocabulary_,
+                  {*tree.drawn_as, tree.answered});
   }
 }
 

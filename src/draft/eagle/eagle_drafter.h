@@ -6,10 +6,10 @@
 
 #include "draft/coupling/coupling.h"
 #include "draft/drafter.h"
-#include "draft/eagle/head_network.h"
 #include "draft/growth/dynamic_tree.h"
 #include "draft/growth/static_tree.h"
 #include "draft/head/head_weights.h"
+#include "draft/head/pair_runner.h"
 
 namespace talon {
 

@@ -1,23 +1,17 @@
 #include "draft/head/gguf_head.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <deque>
 #include <utility>
 #include <vector>
 
 #include "core/error.h"
-#include "core/half.h"
 #include "draft/head/draft_vocabulary.h"
 #include "draft/head/head_config.h"
 #include "draft/head/head_tensors.h"
 #include "io/formats/write_gguf.h"
-#include "io/quant/quantize.h"
 #include "io/quote.h"
 #include "io/tensor_layout.h"
 #include "model/config/config_readers.h"
-#include "model/config/tensor_names.h"
 #include "model/rope.h"
 #include "model/rotary_order.h"
 
@@ -75,7 +69,7 @@ constexpr Pair kKeys[] = {
 /// Brings a head of any layout into the file's.
 class Writer {
  public:
-  Writer(const Checkpoint& head, const Checkpoint& target, HeadOutput output)
+  Writer(const Checkpoint& head, const Checkpoint& target, HeadStorage storage, HeadOutput output)
       : head_(head),
         tensors_(head),
         config_(read_head_config(head, tensors_)),
@@ -83,22 +77,18 @@ class Writer {
         target_config_(read_model_config(target)),
         taps_(fit_to_target(config_, target_config_, tensors_.doing())),
         tokens_(read_draft_vocabulary(tensors_, target_config_.vocabulary)),
-        shares_output_(output == HeadOutput::of_target) {}
+        shares_output_(output == HeadOutput::of_target),
+        file_(storage) {}
 
-  bool write(HeadStorage storage, const std::filesystem::path& file, const StopFlag* stop);
+  bool write(const std::filesystem::path& file, const StopFlag* stop);
 
  private:
   void check_parts() const;
-  const StoredTensor& output_of_target() const;
   void check_shared_output() const;
   GgufMetadata metadata() const;
-  void add(std::string_view common, std::string_view name, HeadStorage storage);
-  void add_output_of_target(std::string_view name, HeadStorage storage);
+  void add(std::string_view common, std::string_view name);
+  void add_output_of_target(std::string_view name);
   void add_frequency_factors();
-  void add_vocabulary();
-  std::vector<float> values_of(const StoredTensor& tensor) const;
-  void keep(std::string_view name, StorageType type, const std::vector<std::int64_t>& shape,
-            std::vector<std::byte> bytes);
 
   const Checkpoint& head_;
   HeadTensors tensors_;
@@ -108,8 +98,7 @@ class Writer {
   std::vector<FeatureTap> taps_;
   std::vector<TokenId> tokens_;  // of each draft id; empty: the same
   bool shares_output_;
-  std::deque<std::vector<std::byte>> kept_;
-  std::vector<TensorToWrite> written_;
+  HeadFile file_;
 };
 
 void Writer::check_parts() const {
@@ -129,26 +118,7 @@ void Writer::check_parts() const {
   refuse(config_.rope.rotary > 0, "a rotary embedding of a part of each head");
 }
 
-/// Its rows are of the head's width, one for each token.
-const StoredTensor& Writer::output_of_target() const {
-  const auto names = TensorNames::of(target_.format, target_config_);
-  const StoredTensor& output =
-      target_.require(target_config_.tied_output ? names.embedding : names.output);
-  const std::vector<std::int64_t> shape = {target_config_.vocabulary, config_.hidden};
-  if (output.shape != shape) {
-    fail("read target {}: {}: expected {}, found {}", quote(target_.path.string()),
-         quote(output.name), show_shape(shape), show_shape(output.shape));
-  }
-  if (!holds_reals(output.type)) {
-    fail("read target {}: {}: expected floating-point numbers or blocks of them, found {}",
-         quote(target_.path.string()), quote(output.name), name_of(output.type));
-  }
-  return output;
-}
-
-/// Each row is compared with the target's: roundings of both to eight bits are passed over.
 void Writer::check_shared_output() const {
-  constexpr double kMostDifference = 0.03;  // of a row's length
   const StoredTensor* ours = tensors_.find("lm_head.weight");
   if (ours == nullptr) return;
   if (tokens_.empty() || ours->shape[0] != static_cast<std::int64_t>(tokens_.size())) {
@@ -157,29 +127,8 @@ void Writer::check_shared_output() const {
         "found {}",
         tensors_.doing(), quote(ours->name), show_shape(ours->shape));
   }
-  if (!holds_reals(ours->type)) {
-    fail("{}: {}: expected floating-point numbers or blocks of them, found {}", tensors_.doing(),
-         quote(ours->name), name_of(ours->type));
-  }
-  const StoredTensor& theirs = output_of_target();
-  const auto width = static_cast<std::size_t>(config_.hidden);
-  std::vector<float> a(width), b(width);
-  const auto read = [&](const StoredTensor& from, std::size_t row, std::vector<float>& to) {
-    const std::size_t bytes = from.bytes.size() / static_cast<std::size_t>(from.shape[0]);
-    dequantize(from.type, from.bytes.subspan(row * bytes, bytes), to);
-  };
-  for (std::size_t i = 0; i < tokens_.size(); ++i) {
-    read(*ours, i, a);
-    read(theirs, static_cast<std::size_t>(tokens_[i]), b);
-    double difference = 0, length = 0;
-    for (std::size_t k = 0; k < width; ++k) {
-      difference += std::pow(a[k] - b[k], 2);
-      length += std::pow(b[k], 2);
-    }
-    if (difference <= length * kMostDifference * kMostDifference) continue;
-    fail("{}: {}: expected the target's rows, found another for token {}", tensors_.doing(),
-         quote(ours->name), tokens_[i]);
-  }
+  const StoredTensor& theirs = output_of_target(target_, target_config_, config_.hidden);
+  expect_same_rows(*ours, theirs, tokens_, tensors_.doing());
 }
 
 GgufMetadata Writer::metadata() const {
@@ -217,56 +166,9 @@ GgufMetadata Writer::metadata() const {
     add("norm_before_fc", config_.fused_norm);
   }
   if (shares_output_ && !tokens_.empty()) add("shared_output", true);
-  if (head_.metadata.contains("talon"))
-    values.emplace_back("talon.origin", head_.metadata["talon"].dump(
-                                            -1, ' ', false, Json::error_handler_t::replace));
-  if (head_.metadata.contains("talon.origin"))  // of a GGUF file
-    values.emplace_back("talon.origin", head_.metadata["talon.origin"]);
-  if (target_.format != CheckpointFormat::gguf) return values;
-  for (const auto& [key, value] : target_.metadata.items()) {
-    if (key.starts_with("tokenizer.")) values.emplace_back(key, value);
-  }
+  append_origin(head_, values);
+  append_tokenizer(target_, values);
   return values;
-}
-
-std::vector<float> Writer::values_of(const StoredTensor& tensor) const {
-  std::int64_t count = 1;
-  for (const std::int64_t size : tensor.shape) count *= size;
-  std::vector<float> values(static_cast<std::size_t>(count));
-  dequantize(tensor.type, tensor.bytes, values);
-  return values;
-}
-
-void Writer::keep(std::string_view name, StorageType type, const std::vector<std::int64_t>& shape,
-                  std::vector<std::byte> bytes) {
-  kept_.push_back(std::move(bytes));
-  written_.push_back({std::string(name), type, shape, kept_.back()});
-}
-
-template <typename Value>
-std::vector<std::byte> copy_bytes(const std::vector<Value>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  return {bytes.begin(), bytes.end()};
-}
-
-/// Rows of so many values are stored in it.
-StorageType stored_type(HeadStorage storage, std::int64_t width) {
-  const auto block = static_cast<std::int64_t>(block_shape(StorageType::q8_0).elements);
-  const bool whole_blocks = width % block == 0;
-  if (storage == HeadStorage::f32) return StorageType::f32;
-  if (storage == HeadStorage::q8_0 && whole_blocks) return StorageType::q8_0;
-  if (storage == HeadStorage::q4_1 && whole_blocks) return StorageType::q4_1;
-  return StorageType::f16;
-}
-
-/// `type`: one that stored_type() gives.
-std::vector<std::byte> bytes_in(StorageType type, const std::vector<float>& values) {
-  if (type == StorageType::f32) return copy_bytes(values);
-  if (type == StorageType::q8_0) return quantize_q8_0(values);
-  if (type == StorageType::q4_1) return quantize_q4_1(values);
-  std::vector<std::uint16_t> halves(values.size());
-  std::transform(values.begin(), values.end(), halves.begin(), float_to_half);
-  return copy_bytes(halves);
 }
 
 /// Row i of the result is row order[i] of `values`.
@@ -280,25 +182,22 @@ std::vector<float> reordered(const std::vector<float>& values,
   return rows;
 }
 
-void Writer::add(std::string_view common, std::string_view name, HeadStorage storage) {
+void Writer::add(std::string_view common, std::string_view name) {
   const StoredTensor* tensor = tensors_.find(common);
   if (tensor == nullptr) return;
-  std::vector<float> values = values_of(*tensor);
+  std::vector<float> values = head_values(*tensor, tensors_.doing());
   const bool query = common.starts_with("q_proj."), key = common.starts_with("k_proj.");
   if ((query || key) && !config_.interleaved_rope) {
     const int heads = query ? config_.heads : config_.kv_heads;
     values = reordered(values, pairwise_order(heads, config_.head_dim));
   }
-  const bool is_vector = tensor->shape.size() == 1;
-  const StorageType type =
-      is_vector ? StorageType::f32 : stored_type(storage, tensor->shape.back());
-  keep(name, type, tensor->shape, bytes_in(type, values));
+  file_.add(name, tensor->shape, values);
 }
 
 /// Of a head that has its output rows there alone. Those that are stored as asked for stay as they
 /// are.
-void Writer::add_output_of_target(std::string_view name, HeadStorage storage) {
-  const StoredTensor& output = output_of_target();
+void Writer::add_output_of_target(std::string_view name) {
+  const StoredTensor& output = output_of_target(target_, target_config_, config_.hidden);
   const std::size_t row_bytes = output.bytes.size() / static_cast<std::size_t>(output.shape[0]);
   std::vector<std::byte> rows;
   rows.reserve(tokens_.size() * row_bytes);
@@ -306,13 +205,13 @@ void Writer::add_output_of_target(std::string_view name, HeadStorage storage) {
     const auto row = output.bytes.subspan(static_cast<std::size_t>(token) * row_bytes, row_bytes);
     rows.insert(rows.end(), row.begin(), row.end());
   }
-  const StorageType type = stored_type(storage, config_.hidden);
-  if (type != output.type) {
-    std::vector<float> values(tokens_.size() * static_cast<std::size_t>(config_.hidden));
-    dequantize(output.type, rows, values);
-    rows = bytes_in(type, values);
-  }
-  keep(name, type, {static_cast<std::int64_t>(tokens_.size()), config_.hidden}, std::move(rows));
+  const std::vector<std::int64_t> shape = {static_cast<std::int64_t>(tokens_.size()),
+                                           config_.hidden};
+  const StorageType type = file_.type_of(config_.hidden);
+  if (type == output.type) return file_.add_bytes(name, type, shape, std::move(rows));
+  std::vector<float> values(tokens_.size() * static_cast<std::size_t>(config_.hidden));
+  dequantize(output.type, rows, values);
+  file_.add(name, shape, values);
 }
 
 void Writer::add_frequency_factors() {
@@ -320,43 +219,25 @@ void Writer::add_frequency_factors() {
   const auto factors =
       is_llama3 ? llama3_divisors(config_.rope, config_.head_dim) : config_.rope.frequency_divisors;
   if (factors.empty()) return;
-  keep(kFrequencyFactors, StorageType::f32, {static_cast<std::int64_t>(factors.size())},
-       copy_bytes(factors));
+  file_.add_exactly(kFrequencyFactors, {static_cast<std::int64_t>(factors.size())}, factors);
 }
 
-void Writer::add_vocabulary() {
-  if (tokens_.empty()) return;
-  const std::vector<std::int64_t> ids(tokens_.begin(), tokens_.end());
-  keep("d2t", StorageType::i64, {static_cast<std::int64_t>(ids.size())}, copy_bytes(ids));
-}
-
-bool Writer::write(HeadStorage storage, const std::filesystem::path& file, const StopFlag* stop) {
-  const auto is_stopped = [&] { return stop && stop->requested(); };
+bool Writer::write(const std::filesystem::path& file, const StopFlag* stop) {
   check_parts();
   if (shares_output_) check_shared_output();
   for (const auto& [common, name] : kHeadNames) {
-    if (is_stopped()) return false;
+    if (stop && stop->requested()) return false;
     const bool is_output = common == "lm_head.weight";
     if (common == "token_map" || (is_output && shares_output_)) continue;
     if (is_output && config_.shared_output) {
-      add_output_of_target(name, storage);
+      add_output_of_target(name);
     } else {
-      add(common, name, storage);
+      add(common, name);
     }
   }
   add_frequency_factors();
-  add_vocabulary();
-  std::vector<TensorOutline> outlines;
-  for (const TensorToWrite& tensor : written_) {
-    outlines.push_back({tensor.name, tensor.type, tensor.shape});
-  }
-  GgufWriter writer(file, metadata(), outlines);
-  for (const TensorToWrite& tensor : written_) {
-    if (is_stopped()) return false;
-    writer.write(tensor.bytes);
-  }
-  writer.commit();
-  return true;
+  file_.add_vocabulary(tokens_);
+  return file_.write(file, metadata(), stop);
 }
 
 }  // namespace
@@ -404,7 +285,7 @@ RopeConfig gguf_head_rope(const Checkpoint& checkpoint, const HeadTensors& tenso
 
 bool write_gguf_head(const Checkpoint& head, const Checkpoint& target, HeadStorage storage,
                      const std::filesystem::path& file, HeadOutput output, const StopFlag* stop) {
-  return Writer(head, target, output).write(storage, file, stop);
+  return Writer(head, target, storage, output).write(file, stop);
 }
 
 }  // namespace talon

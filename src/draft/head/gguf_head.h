@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/stop.h"
+#include "draft/head/head_file.h"
 #include "io/checkpoint.h"
 #include "io/json.h"
 #include "model/config/config.h"
@@ -27,18 +28,13 @@ Json head_keys_of_gguf(const Checkpoint& checkpoint);
 RopeConfig gguf_head_rope(const Checkpoint& checkpoint, const HeadTensors& tensors, int context,
                           int head_dim);
 
-enum class HeadStorage { q8_0, q4_1, f16, f32 };
-/// Where a head with a reduced vocabulary has the rows of its output matrix: in the file, copied
-/// from the target if the head that is written has them there, or, where they are the target's own,
-/// as trained by Talon, there alone. llama.cpp reads the first.
-enum class HeadOutput { in_file, of_target };
-
 /// Writes a head in any layout that Talon reads as a GGUF file. `target`: the model it drafts for,
 /// whose tokenizer is copied into the file if it has one, since llama.cpp wants it there. Matrices
 /// are stored as asked for, but where rows are no whole blocks of q8_0 or q4_1 as f16. Throws Error
 /// for parts of a head that the format does not have, naming them, if the head does not fit the
-/// target, and for HeadOutput::of_target if it has other rows than the target. False if `stop`,
-/// which may be null, was requested meanwhile: then nothing is left behind.
+/// target, and for HeadOutput::of_target, of reduced vocabularies alone and not for llama.cpp, if
+/// it has other rows than the target. False if `stop`, which may be null, was requested meanwhile:
+/// then nothing is left behind.
 bool write_gguf_head(const Checkpoint& head, const Checkpoint& target, HeadStorage storage,
                      const std::filesystem::path& file, HeadOutput output = HeadOutput::in_file,
                      const StopFlag* stop = nullptr);

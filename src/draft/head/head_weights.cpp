@@ -295,7 +295,9 @@ KvShape HeadWeights::cache_page() const {
 
 HeadWeights load_head(const Checkpoint& checkpoint, const Model& target,
                       const HeadOptions& options) {
-  return HeadLoader(checkpoint, target, options).load();
+  HeadWeights head = HeadLoader(checkpoint, target, options).load();
+  head.source = checkpoint.path;
+  return head;
 }
 
 }  // namespace talon

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -15,6 +16,7 @@ namespace talon {
 /// A draft head on the backend of its target. Immutable after load. Null buffers: the head has no
 /// such part.
 struct HeadWeights {
+  std::filesystem::path source;  // the file or folder it was loaded from
   HeadConfig config;
   std::optional<LayerPlan> plan;  // of its layer, where that is not Llama's
   std::vector<FeatureTap> taps;

@@ -155,6 +155,7 @@ const Weight& MedusaWeights::output_of(std::size_t head) const {
 MedusaWeights load_medusa(const Checkpoint& checkpoint, const Model& target, WeightLayout layout) {
   const HeadTensors tensors(checkpoint, common_medusa_name);
   MedusaWeights medusa;
+  medusa.source = checkpoint.path;
   medusa.config = read_config(checkpoint, tensors);
   fit_to_target(medusa.config, target.config, tensors.doing());
   check_vocabulary(checkpoint, target.config, tensors.doing());

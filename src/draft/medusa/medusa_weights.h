@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,6 +44,7 @@ struct MedusaWeights {
     std::vector<Block> blocks;
     std::unique_ptr<Weight> own_output;
   };
+  std::filesystem::path source;  // the file or folder they were loaded from
   MedusaConfig config;
   Backend* backend = nullptr;  // borrowed, like the target's weights
   std::vector<Head> heads;

@@ -133,7 +133,8 @@ DrafterEntry model_drafter() {
                {"stage_head", FreeText{"PATH"}, "", "the stage, where it is a head for the model"}},
               options_of_network()),
           .make = make_draft,
-          .needs_head = true};
+          .needs_head = true,
+          .passes_by_level = true};
 }
 
 }  // namespace talon

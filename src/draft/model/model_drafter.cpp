@@ -42,8 +42,9 @@ struct Growing {
   std::vector<TokenId> guessed;  // by the stage, in the model's own
   // Of a chain that is drawn:
   bool draws = false;
-  NodeId end = 0;     // its last node
-  Law<double> after;  // what its next token is drawn from
+  NodeId end = 0;             // its last node
+  Law<double> after;          // what its next token is drawn from
+  std::vector<float> logits;  // of that law
 };
 
 class ModelDrafter : public Drafter {
@@ -73,7 +74,8 @@ class ModelDrafter : public Drafter {
   DrafterTraits traits() const override {
     return {.extends_trees = !options_.draws,
             .draws = options_.draws,
-            .pass_bytes = draft_.model.weight_bytes};
+            .pass_bytes = draft_.model.weight_bytes,
+            .weight_files = {draft_.model.source}};
   }
   std::unique_ptr<DraftState> start() override {
     return std::make_unique<ModelState>(cache_.start({}, /*reuse=*/false));
@@ -125,9 +127,8 @@ class ModelDrafter : public Drafter {
     tree.place = first_place(job, options_.coupling);
     tree.draws = options_.draws && !job.races && job.sampler && job.sampler->temperature > 0;
     DynamicTreeShape shape = options_.shape;
-    shape.levels =
-        std::min({shape.levels, job.plan.levels, context_ - static_cast<int>(state.text.size())});
-    shape.levels = std::max(shape.levels, 1);
+    const int room = context_ - static_cast<int>(state.text.size());
+    shape.levels = std::max(1, std::min({shape.levels, job.plan.levels, room}));
     shape.nodes = std::min(shape.nodes, job.plan.nodes - job.tree->draft_nodes());
     shape.width = std::max(1, std::min(shape.width, job.plan.width));
     tree.levels = shape.levels;
@@ -193,7 +194,8 @@ class ModelDrafter : public Drafter {
   void begin_text(ModelState& state) {
     const TextOwner& owner = state.owner;
     const int most = is_staged() ? stage_->most_known(state.text, owner) : INT32_MAX;
-    state.cache = cache_.start(state.text, owner.reuses, {.tenant = owner.tenant}, most);
+    const TextRoot root{owner.tenant, owner.reuses ? -1 : -2 - own_roots_++};
+    state.cache = cache_.start(state.text, owner.reuses, root, most);
     if (is_staged()) stage_->begin(state.stage, state.text, state.cache.length(), owner);
   }
 
@@ -289,8 +291,7 @@ class ModelDrafter : public Drafter {
     backend_.gather_rows(result.logits, rows_.put(wanted),
                          logits_.rows(static_cast<int>(wanted.size())));
     for (std::size_t i = 0; i < trees.size(); ++i) {
-      KvSequence& cache = trees[i].state->cache;
-      if (!is_staged()) keep(cache, texts[i]);
+      if (!is_staged()) keep(trees[i].state->cache, texts[i]);
       if (is_staged()) stage_->note(trees[i].state->stage, features_of(result, i, texts[i].size()));
     }
   }
@@ -334,20 +335,23 @@ class ModelDrafter : public Drafter {
     });
   }
 
-  /// Of chains that are drawn, whose logits lie one row after the other.
+  /// Of chains that are drawn, whose logits lie one row after the other; in one wait.
   void read_laws(std::span<Growing> trees) {
+    std::vector<Fence> fences;
     int row = 0;
     for (Growing& tree : trees) {
-      if (tree.draws) tree.after = law_of(tree, logits_.view().row_range(row, 1));
-      row += tree.outputs;
+      const View logits = logits_.view().row_range(std::exchange(row, row + tree.outputs), 1);
+      if (!tree.draws) continue;
+      tree.logits.resize(static_cast<std::size_t>(logits.cols));
+      fences.push_back(backend_.download_async(logits, tree.logits));
     }
-  }
-  Law<double> law_of(const Growing& tree, const View& logits) {
-    std::vector<float> own(static_cast<std::size_t>(logits.cols));
-    backend_.download(logits, own);
-    const DraftJob& job = *tree.job;
-    const int answered = job.answered() + job.tree->depth(tree.end);
-    return drawn_law(own, draft_.vocabulary.target_of, target_rows_, {*job.sampler, answered});
+    wait_for_all(fences);
+    for (Growing& tree : trees) {
+      if (!tree.draws) continue;
+      const int answered = tree.job->answered() + tree.job->tree->depth(tree.end);
+      tree.after = drawn_law(tree.logits, draft_.vocabulary.target_of, target_rows_,
+                             {*tree.job->sampler, answered});
+    }
   }
   /// Draws a chain's next token; false if it is complete.
   bool draw(Growing& tree) {
@@ -398,25 +402,21 @@ class ModelDrafter : public Drafter {
   void run_level(std::span<Growing> trees) {
     std::vector<SequenceRows> batch;
     for (const Growing& tree : trees) {
+      KvSequence* const cache = &tree.state->cache;
       const std::span tokens(tree.tokens);
-      const auto newest = static_cast<std::size_t>(tree.newest);
+      const auto newest = tokens.subspan(static_cast<std::size_t>(tree.newest));
       if (is_chain()) {
-        batch.push_back({&tree.state->cache,
-                         tokens.subspan(newest),
-                         {},
-                         SequenceRows::Logits::last,
-                         /*kept=*/true});
+        batch.push_back({cache, newest, {}, SequenceRows::Logits::last, /*kept=*/true});
       } else {
-        batch.push_back({&tree.state->cache, tokens, tree.parents, SequenceRows::Logits::all});
+        batch.push_back({cache, tokens, tree.parents, SequenceRows::Logits::all});
       }
     }
     const ForwardResult result = network_.forward(batch);
     std::vector<std::int32_t> wanted;
     for (std::size_t i = 0; i < trees.size(); ++i) {
       Growing& tree = trees[i];
-      const int first = result.first_logits_row[i];
-      const int skipped = is_chain() ? 0 : tree.newest;
-      for (int row = 0; row < tree.outputs; ++row) wanted.push_back(first + skipped + row);
+      const int first = result.first_logits_row[i] + (is_chain() ? 0 : tree.newest);
+      for (int row = 0; row < tree.outputs; ++row) wanted.push_back(first + row);
       if (is_chain()) keep(tree.state->cache, std::span(tree.tokens).last(1));
       if (is_staged()) stage_->note(tree.state->stage, features_of(result, i, 1));
     }
@@ -428,14 +428,14 @@ class ModelDrafter : public Drafter {
   const DraftModel& draft_;
   Backend& backend_;
   ModelDrafterOptions options_;
-  int target_rows_;
-  int context_;
+  int target_rows_, context_;
   KvCache cache_;
   Target network_;
   OutputHead output_;
   Buffer logits_;  // [kMostRows, vocabulary of the model]
   IndexList rows_;
   std::unique_ptr<ModelStage> stage_;  // null: none
+  int own_roots_ = 0;                  // of texts that are not for others; no token is below -1
   long lost_rows_ = 0;
 };
 

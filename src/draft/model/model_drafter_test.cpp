@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "backend/cpu/cpu.h"
+#include "backend/wrap/test_device.h"
+#include "backend/wrap/tracing.h"
 #include "io/checkpoint.h"
 
 namespace talon::model_drafter_test {
@@ -91,6 +94,80 @@ TEST_F(StagedModel, TellsTheStageNothingOfDrawsWhereItsTokensAreTranslated) {
   EXPECT_EQ(told.random, nullptr);
   EXPECT_EQ(told.sampler, nullptr);
   EXPECT_FALSE(told.races);
+}
+
+/// Rows that the model runs to draft after a text for which it has drafted for `earlier` before.
+int rows_again(const TextOwner& earlier, const TextOwner& owner) {
+  const auto backend = make_tracing_backend(make_cpu_backend({.threads = 1}));
+  const Model target = load_model(open_checkpoint(kModel), *backend);
+  ModelDrafterOptions options;
+  options.shape = {.width = 1, .children = 1, .levels = 2, .nodes = 4};
+  const auto drafter =
+      make_model_drafter(std::make_shared<const DraftModel>(load_draft_model(kModel, target, {})),
+                         target, std::move(options));
+  const std::vector<TokenId> text(3 * kPageRows, 403);
+  const auto draft = [&](const TextOwner& of) {
+    const auto state = drafter->resume({}, of, {});
+    drafter->observe(*state, {.tokens = text, .first_has_row = false});
+    DraftTree tree(text.back());
+    DraftJob job{state.get(), nullptr, {4, 2, 1}, &tree, nullptr, 3 * kPageRows - 1};
+    drafter->propose({&job, 1});
+    EXPECT_GT(tree.draft_nodes(), 0);
+  };
+  draft(earlier);
+  backend->clear();
+  draft(owner);
+  int rows = 0;
+  for (const TraceEntry& entry : backend->entries()) {
+    if (entry.operation == "embed") rows += entry.rows;
+  }
+  return rows;
+}
+
+TEST(ModelDrafter, RunsATextAgainUnlessItsOwnerLeftIt) {
+  const TextOwner shared{.tenant = 7}, alone{.tenant = 7, .reuses = false}, other{.tenant = 8};
+  EXPECT_LT(rows_again(shared, shared), kPageRows);
+  EXPECT_GE(rows_again(shared, other), 3 * kPageRows);
+  EXPECT_GE(rows_again(shared, alone), 3 * kPageRows);
+  EXPECT_GE(rows_again(alone, shared), 3 * kPageRows);
+  EXPECT_GE(rows_again(alone, alone), 3 * kPageRows);
+}
+
+TEST(ModelDrafter, WaitsOnceAPassForTheLawsOfAllChains) {
+  test::TestDevice device(make_cpu_backend({.threads = 1}));
+  const Model target = load_model(open_checkpoint(kModel), device);
+  ModelDrafterOptions options;
+  options.shape = {.width = 1, .children = 1, .levels = 3, .nodes = 3};
+  options.draws = true;
+  const auto drafter =
+      make_model_drafter(std::make_shared<const DraftModel>(load_draft_model(kModel, target, {})),
+                         target, std::move(options));
+  const std::vector<std::vector<TokenId>> texts = {{1, 403, 407}, {1, 378, 432, 261}, {1, 286}};
+  const PositionRandom random(3, 0);
+  const SamplerOptions sampler{.temperature = 1};
+  const auto draft = [&](std::span<const std::vector<TokenId>> of) {
+    std::vector<std::unique_ptr<DraftState>> states;
+    std::vector<DraftTree> trees;
+    for (const auto& text : of) {
+      states.push_back(drafter->start());
+      drafter->observe(*states.back(), {.tokens = text, .first_has_row = false});
+      trees.emplace_back(text.back());
+    }
+    std::vector<DraftJob> jobs;
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      const auto position = static_cast<int>(of[i].size()) - 1;
+      jobs.push_back({states[i].get(), nullptr, {3, 3, 1}, &trees[i], &random, position});
+      jobs.back().sampler = &sampler;
+    }
+    drafter->propose(jobs);
+    return trees;
+  };
+  const std::vector<DraftTree> together = draft(texts);
+  EXPECT_EQ(device.waits(), 3) << "one for each of its levels";
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_EQ(together[i].draft_nodes(), 3);
+    EXPECT_EQ(together[i].tokens(), draft({&texts[i], 1}).front().tokens());
+  }
 }
 
 }  // namespace

@@ -40,6 +40,7 @@ HeadWeights load_mtp(const Checkpoint& file, const Model& target, WeightLayout l
   LayerLoader layers(tensors, config);
   const int hidden = config.hidden;
   HeadWeights head;
+  head.source = file.path;
   head.plan = config.plans.back();
   head.config = head_config(target.config, *head.plan);
   head.taps = {FeatureTap{FeatureTap::kFinalNorm}};

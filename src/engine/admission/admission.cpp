@@ -239,13 +239,13 @@ bool claim_room(Sequence& sequence, const Sequences& running, Target& target, in
   KvCache& cache = target.cache();
   int spare = 0;
   for (const auto& other : running) {
-    if (!other->finished() && may_grow(*other)) spare += other->request.streams();
+    if (!other->finished() && may_grow(*other)) spare += other->streams();
   }
   if (cache.free_pages() <= spare) return false;
 
   const std::span<const TokenId> text = sequence.tokens;
   const Request& request = sequence.request;
-  const bool guided = request.streams() > 1;  // two texts, of which different parts are remembered
+  const bool guided = sequence.is_guided();  // two texts, of which different parts are remembered
   const bool reuses = request.reuse_prefix && !guided && !request.prompt_vectors;
   sequence.cache.emplace(cache.start(text, reuses, root_of(sequence, Part::text), most_reused));
   if (guided) {
@@ -256,11 +256,21 @@ bool claim_room(Sequence& sequence, const Sequences& running, Target& target, in
   const int rows = std::min(sequence.rows_to_cache() + 1, sequence.limit - 1);
   bool has_room = sequence.cache->reserve(rows - sequence.cache->length(), chunk);
   if (has_room && !running.empty()) {
-    if (may_grow(sequence)) spare += request.streams();
+    if (may_grow(sequence)) spare += sequence.streams();
     has_room = cache.free_pages() >= spare;
   }
   if (!has_room) sequence.cache.reset();
   return has_room;
+}
+
+bool end_guides(const Sequences& running) {
+  bool ended = false;
+  for (const auto& sequence : running) {
+    if (sequence->finished() || sequence->is_guided() || !sequence->cache->guide()) continue;
+    sequence->cache->unpair();
+    ended = true;
+  }
+  return ended;
 }
 
 bool give_room(const Sequences& running, int chunk) {

@@ -6,6 +6,7 @@
 
 #include "engine/engine.h"
 #include "engine/sequence.h"
+#include "model/target.h"
 
 namespace talon {
 
@@ -20,6 +21,10 @@ using Sequences = std::vector<std::unique_ptr<Sequence>>;
 /// is not free, or not a page more for itself and each of `running` that may yet ask for one.
 bool claim_room(Sequence& sequence, const Sequences& running, Target& target, int most_reused,
                 int chunk);
+
+/// Takes their guides from those whose next token is not guided, so that no rows of guides are run
+/// any more and others have their pages. Whether there was one.
+bool end_guides(const Sequences& running);
 
 /// Takes back the room that drafts had, and gives each that runs room for its next row, the first
 /// of them first; one that still reads its text for all of it, of which `chunk` rows at most are in

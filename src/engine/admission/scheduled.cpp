@@ -3,7 +3,23 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sample/log_probabilities.h"
+
 namespace talon {
+namespace {
+
+bool reads_logits(const Scheduled& entry, NodeId node) {
+  const Sequence& sequence = *entry.sequence;
+  if (sequence.request.logprobs >= 0) {
+    if (node == 0 || std::ranges::find(entry.verdict.path, node) != entry.verdict.path.end())
+      return true;
+  }
+  const Sampler& sampler = sequence.sampler;
+  if (sequence.method.knows_noise && (sampler.plain_argmax() || sampler.plain_race())) return false;
+  return entry.tree[node].kind == NodeKind::candidate || sequence.method.sees_draws;
+}
+
+}  // namespace
 
 DraftJob draft_job_of(Scheduled& entry) {
   Sequence& sequence = *entry.sequence;
@@ -69,11 +85,24 @@ std::vector<RaceDraw> race_draws(std::span<const Scheduled> scheduled) {
   return draws;
 }
 
+std::vector<int> rows_to_read(std::span<const Scheduled> scheduled) {
+  std::vector<int> rows;
+  int first = 0;
+  for (const Scheduled& entry : scheduled) {
+    if (!entry.draws) continue;
+    for (NodeId node = 0; node < entry.tree.size(); ++node) {
+      if (reads_logits(entry, node)) rows.push_back(first + node);
+    }
+    first += entry.tree.size();
+  }
+  return rows;
+}
+
 GrantedRows granted_rows(std::span<const Scheduled> scheduled) {
   GrantedRows rows;
   long positions = 0;
   for (const Scheduled& entry : scheduled) {
-    const int granted = entry.grant.rows * entry.sequence->request.streams();
+    const int granted = entry.grant.rows * entry.sequence->streams();
     rows.all += granted;
     rows.sequences += entry.decodes ? 1 : 0;
     rows.prompts += entry.decodes ? 0 : granted;
@@ -93,6 +122,18 @@ std::vector<TokenId> chosen_tokens(const Scheduled& entry, const VerifyResult& v
   }
   tokens.push_back(verdict.next);
   return tokens;
+}
+
+/// The row of a token's parent says what the target thought of it.
+void note_logprobs(const Scheduled& entry, TargetRows& rows) {
+  Sequence& sequence = *entry.sequence;
+  if (sequence.request.logprobs < 0) return;
+  const std::vector<TokenId> chosen = chosen_tokens(entry, entry.verdict);
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const NodeId node = entry.decodes ? entry.verdict.path[i] : 0;
+    sequence.logprobs.push_back(
+        log_probabilities(rows.logits(node), chosen[i], sequence.request.logprobs));
+  }
 }
 
 std::vector<NodeId> committed_rows(const Scheduled& entry) {

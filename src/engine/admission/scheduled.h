@@ -54,8 +54,15 @@ struct GrantedRows {
 
 GrantedRows granted_rows(std::span<const Scheduled> scheduled);
 
+/// Of the rows that choose tokens, counted one after the other, those whose logits are read, as far
+/// as that is known by now, ascending: where the rule or the sampler needs them, and for
+/// log-probabilities the root's and those on the way that a verdict took.
+std::vector<int> rows_to_read(std::span<const Scheduled> scheduled);
+
 /// The tokens that the verdict adds to the text.
 std::vector<TokenId> chosen_tokens(const Scheduled& entry, const VerifyResult& verdict);
+/// Keeps for the request what the target thought of each of them, if it asks for that.
+void note_logprobs(const Scheduled& entry, TargetRows& rows);
 /// Rows of the forward that became text.
 std::vector<NodeId> committed_rows(const Scheduled& entry);
 

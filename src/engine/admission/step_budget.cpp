@@ -23,7 +23,7 @@ double usual_step_ms(const MachineCosts& costs, int context) {
 }  // namespace
 
 void AnswerRows::add(const Sequence& sequence, int nodes) {
-  const int streams = sequence.request.streams();
+  const int streams = sequence.streams();
   rows += nodes * streams;
   texts += streams;
   positions += static_cast<long>(streams) * (sequence.length() - 1);
@@ -54,10 +54,10 @@ void StepBudget::make_way_for_trees(std::vector<Scheduled>& scheduled, double dr
   int left = rows_beside(answers, draft_ms);
   for (Scheduled& entry : scheduled) {
     if (entry.decodes) continue;
-    const int rows = std::min(entry.grant.rows, left / entry.sequence->request.streams());
+    const int rows = std::min(entry.grant.rows, left / entry.sequence->streams());
     if (rows < entry.grant.rows) entry.draws = false;
     entry.grant.rows = rows;
-    left -= rows * entry.sequence->request.streams();
+    left -= rows * entry.sequence->streams();
   }
   std::erase_if(scheduled, [](const Scheduled& entry) { return entry.grant.rows == 0; });
 }

@@ -26,7 +26,7 @@ class WaitingLine {
   std::unique_ptr<Sequence> take(const std::function<bool(Sequence&)>& claim);
   /// One that is over; null when there is none.
   std::unique_ptr<Sequence> take_over(Sequence::Clock::time_point now);
-  /// There may be more room: a sequence that ran has ended.
+  /// There may be more room: a sequence that ran, or a guide, has ended.
   void retry() { ++occasion_; }
 
   bool empty() const { return places_.empty(); }

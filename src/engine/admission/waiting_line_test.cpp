@@ -5,8 +5,7 @@
 namespace talon::waiting_line_test {
 namespace {
 
-/// A line of sequences 1, 2, ..., of which each wants as many pages as `wanted`
-/// says.
+/// A line of sequences 1, 2, ..., of which each wants as many pages as `wanted` says.
 class Line {
  public:
   explicit Line(std::vector<int> wanted) : wanted_(std::move(wanted)) {

@@ -1,12 +1,22 @@
 #include "engine/methods/method_table.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "core/error.h"
 #include "sample/temperature_class.h"
 
 namespace talon {
 namespace {
+
+/// Where what is learned of a drafter with these costs starts.
+EstimatesByClass first_estimates(const CostProfile& costs, int max_rows) {
+  EstimatesByClass estimates;
+  for (std::size_t kind = 0; kind < kDraftClasses; ++kind) {
+    estimates.emplace_back(max_rows, costs, draft_class_knows_noise(kind));
+  }
+  return estimates;
+}
 
 /// A drafter that goes takes what it cannot tell with it.
 long lost_rows_or_none(const Drafter& drafter) noexcept {
@@ -25,7 +35,14 @@ MethodId MethodTable::add(Method method, int max_rows,
     throw UsageError("method: expected a drafter, a policy and a rule, found a part missing");
   }
   auto entry = std::make_shared<MethodEntry>();
-  entry->estimates = estimates_of(method, max_rows);
+  entry->estimates = estimates_of(method);
+  const bool brings_costs = !method.costs.empty() && !has_costs(method.drafter.get());
+  EstimatesByClass anew;
+  if (!entry->estimates) {
+    entry->estimates = std::make_shared<EstimatesByClass>(first_estimates(method.costs, max_rows));
+  } else if (brings_costs) {
+    anew = first_estimates(method.costs, max_rows);
+  }
   TapSet taps = taps_;
   const DrafterTraits traits = method.drafter->traits();
   entry->drafter_taps = taps.add(traits.taps);
@@ -37,6 +54,8 @@ MethodId MethodTable::add(Method method, int max_rows,
   auto place = std::find(entries_.begin(), entries_.end(), nullptr);
   if (place == entries_.end()) place = entries_.insert(place, nullptr);
   tap(taps);
+  static_assert(std::is_nothrow_move_assignable_v<DrafterEstimates>);
+  std::ranges::move(anew, entry->estimates->begin());  // in their place: policies borrow them
   *place = std::move(entry);
   taps_ = std::move(taps);
   return static_cast<MethodId>(place - entries_.begin());
@@ -80,23 +99,18 @@ long MethodTable::lost_rows() const {
   return rows;
 }
 
-std::shared_ptr<EstimatesByClass> MethodTable::estimates_of(const Method& method, int max_rows) {
-  std::shared_ptr<EstimatesByClass> found;
-  bool has_costs = false;
-  for (const auto& entry : entries_) {
-    if (!entry || entry->method.drafter != method.drafter) continue;
-    found = entry->estimates;
-    has_costs = has_costs || !entry->method.costs.empty();
-  }
-  if (found && (has_costs || method.costs.empty())) return found;
-  if (!found) {
-    found = std::make_shared<EstimatesByClass>(kDraftClasses, DrafterEstimates(max_rows));
-  }
-  // In their place: policies borrow them.
-  for (std::size_t kind = 0; kind < found->size(); ++kind) {
-    (*found)[kind] = DrafterEstimates(max_rows, method.costs, draft_class_knows_noise(kind));
-  }
-  return found;
+bool MethodTable::has_costs(const Drafter* drafter) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const auto& entry) {
+    return entry && entry->method.drafter.get() == drafter && !entry->method.costs.empty();
+  });
+}
+
+/// Those that a method with the same drafter has; null: there is none.
+std::shared_ptr<EstimatesByClass> MethodTable::estimates_of(const Method& method) const {
+  const auto same = std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) {
+    return entry && entry->method.drafter == method.drafter;
+  });
+  return same != entries_.end() ? (*same)->estimates : nullptr;
 }
 
 }  // namespace talon

@@ -47,7 +47,8 @@ class MethodTable {
   TapSet::Reader listener_taps() const { return listener_taps_; }
 
  private:
-  std::shared_ptr<EstimatesByClass> estimates_of(const Method& method, int max_rows);
+  std::shared_ptr<EstimatesByClass> estimates_of(const Method& method) const;
+  bool has_costs(const Drafter* drafter) const;
   bool has(const Drafter* drafter) const;
 
   std::vector<std::shared_ptr<const MethodEntry>> entries_;  // null: removed

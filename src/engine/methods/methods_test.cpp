@@ -292,6 +292,29 @@ TEST(Methods, WhatIsLearnedOfDraftsThatKnowTheNoiseSaysNothingOfOthers) {
   EXPECT_LT(found_by(other, 0), fresh);
 }
 
+/// Wants to see a layer that no model has.
+class BoundlessPolicy : public DoubtingPolicy {
+ public:
+  std::vector<FeatureTap> taps() const override { return {{.layer = 1 << 20}}; }
+};
+
+TEST(Methods, OneThatCannotBeAddedLeavesWhatWasLearnedAsItWas) {
+  TestEngine test(small_model(), make_drafter("none", {}));
+  const auto policy = std::make_shared<DoubtingPolicy>();
+  const auto drafter = std::make_shared<CountingDrafter>();
+  Request asked = request({1, 403, 407});
+  asked.max_new = 1;
+  asked.method = test.engine.add({drafter, policy, make_verifier("follow")});
+  test.run(asked);
+  const double fresh = policy->found;
+  EXPECT_THROW(
+      test.engine.add({drafter, std::make_shared<BoundlessPolicy>(), make_verifier("follow"),
+                       CostProfile{.checks = {{1, 64, 7.0}}, .levels = {}}}),
+      Bug);
+  test.run(asked);
+  EXPECT_LT(policy->found, fresh);
+}
+
 TEST(Methods, OneThatLacksAPartIsNotTaken) {
   TestEngine test(small_model(), make_drafter("none", {}));
   Method method = method_of({"none", "fixed"});

@@ -27,7 +27,8 @@ inline std::string vq_prefix(const Checkpoint& file) {
 /// alone. Its codes are used as they are stored, those of all others divided by their norms.
 inline bool is_chameleon_vq(const Checkpoint& file) {
   const std::string prefix = vq_prefix(file);
-  return prefix == kChameleonVq || file.find(prefix + "decoder.up.0.block.0.norm1.weight");
+  return prefix == kChameleonVq || file.find(prefix + "decoder.up.0.block.0.norm1.weight") ||
+         file.find(prefix + "encoder.down.0.block.0.norm1.weight");
 }
 
 /// Whether it makes pixels of codes.

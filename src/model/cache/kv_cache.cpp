@@ -314,6 +314,8 @@ void KvSequence::pair(KvSequence guide, std::vector<TokenId> prompt, int lead) {
   state_->guide_lead = lead;
 }
 
+void KvSequence::unpair() { state_->guide.reset(); }
+
 KvSequence* KvSequence::guide() { return state_->guide ? &*state_->guide : nullptr; }
 const KvSequence* KvSequence::guide() const { return state_->guide ? &*state_->guide : nullptr; }
 

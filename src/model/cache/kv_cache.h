@@ -97,6 +97,8 @@ class KvSequence {
   /// then what follows the prompt here. `lead`: how many tokens the prompt here is longer; the
   /// first `lead` rows have none beside them. REQUIRES: neither has rows or states.
   void pair(KvSequence guide, std::vector<TokenId> prompt, int lead = 0);
+  /// From now on there is no guide: its pages are given back as those of a sequence that ends.
+  void unpair();
   KvSequence* guide();  // null: none
   const KvSequence* guide() const;
   int guide_lead() const;

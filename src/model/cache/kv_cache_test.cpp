@@ -171,6 +171,28 @@ TEST(KvCache, ATenantFindsItsOwnTextsOnly) {
   EXPECT_NE(again.pages()[0], model.cache.start(prompt, true, ours).pages()[0]);
 }
 
+TEST(KvCache, AGuideThatEndsLeavesWhatWasRunToLaterTextsAndItsPagesToOthers) {
+  HashModel model(8);
+  const Tokens prompt = numbered(70), of_guide = numbered(70, 500), more = numbered(60, 900);
+  KvSequence sequence = model.cache.start({}, false);
+  sequence.pair(model.cache.start({}, false), of_guide);
+  ASSERT_TRUE(sequence.reserve(70));
+  model.forward(sequence, prompt);
+  model.forward(*sequence.guide(), of_guide);
+  sequence.keep(numbered(70), prompt);
+  EXPECT_EQ(model.cache.free_pages(), 4);
+  sequence.unpair();
+  EXPECT_EQ(sequence.guide(), nullptr);
+  EXPECT_EQ(model.cache.free_pages(), 6);
+  EXPECT_TRUE(model.append(sequence, more));
+  EXPECT_EQ(model.cache.free_pages(), 5) << "a page more of its own";
+  sequence.truncate(100);
+  EXPECT_TRUE(model.append(sequence, {7}));
+  Tokens longer = of_guide;
+  longer.insert(longer.end(), more.begin(), more.end());
+  EXPECT_EQ(model.run(longer).second, 70) << "no row that was not run";
+}
+
 /// Random work of several sequences over prompts that share beginnings, in a cache too small for
 /// all of it.
 class RandomWork {

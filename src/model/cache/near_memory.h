@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "model/cache/page_queue.h"
+#include "model/cache/page_pool.h"
 
 namespace talon {
 
@@ -13,19 +13,19 @@ namespace talon {
 /// given up, the one longest unused first. Allocates in its constructor alone.
 class NearMemory {
  public:
-  static constexpr PageId kNoPage = PageQueue::kNoPage;
+  static constexpr PageId kNoPage = PagePool::kNoPage;
 
   NearMemory(int pages, int far_pages);
 
-  int total() const { return static_cast<int>(pages_.size()); }
+  int total() const { return pool_.total(); }
   /// Pages that nobody holds.
-  int available() const { return available_; }
+  int available() const { return pool_.available(); }
 
   /// A page with one reference that belongs to no far page; nothing when every page is in use.
   std::optional<PageId> allocate();
-  void acquire(PageId page);
+  void acquire(PageId page) { pool_.acquire(page); }
   /// Drops a reference. What belongs to a far page stays there.
-  void release(PageId page);
+  void release(PageId page) { pool_.release(page); }
 
   /// The page that belongs to `far`, or kNoPage.
   PageId of(PageId far) const { return owned_[static_cast<std::size_t>(far)]; }
@@ -34,21 +34,12 @@ class NearMemory {
   /// From now on nothing belongs to `far`.
   void take_from(PageId far);
   /// One reference, and it belongs to none: may be written.
-  bool is_private(PageId page) const;
+  bool is_private(PageId page) const { return pool_.is_private(page); }
 
  private:
-  struct Page {
-    int references = 0;
-    PageId far = kNoPage;
-  };
-  Page& at(PageId page) { return pages_[static_cast<std::size_t>(page)]; }
-  const Page& at(PageId page) const { return pages_[static_cast<std::size_t>(page)]; }
-
-  std::vector<Page> pages_;
+  PagePool pool_;              // those that belong to a far page are kept
+  std::vector<PageId> far_;    // of those
   std::vector<PageId> owned_;  // by far page
-  std::vector<PageId> empty_;
-  PageQueue unused_;  // belong to a far page, and nobody holds them
-  int available_ = 0;
 };
 
 }  // namespace talon

@@ -5,47 +5,14 @@
 namespace talon {
 
 PageMemory::PageMemory(int pages, PageIndex::Hash hash)
-    : index_(pages, hash),
-      pages_(static_cast<std::size_t>(pages)),
-      unused_(pages),
-      available_(pages) {
-  empty_.reserve(pages_.size());
-  for (PageId page = pages - 1; page >= 0; --page) empty_.push_back(page);
-}
+    : index_(pages, hash), pool_(pages), children_(static_cast<std::size_t>(pages)) {}
 
 std::optional<PageId> PageMemory::allocate() {
-  if (available_ == 0) return std::nullopt;
-  if (empty_.empty()) {
-    const PageId given_up = unused_.oldest();
-    expects(given_up != kNoPage && at(given_up).children == 0,
-            "who holds a page lets go of its parent later");
-    unused_.take_out(given_up);
-    forget(given_up);
-    empty_.push_back(given_up);
+  if (const PageId page = pool_.next_to_go(); page != kNoPage) {
+    expects(children(page) == 0, "who holds a page lets go of its parent later");
+    forget(page);
   }
-  const PageId page = empty_.back();
-  empty_.pop_back();
-  acquire(page);
-  return page;
-}
-
-void PageMemory::acquire(PageId page) {
-  Page& acquired = at(page);
-  if (acquired.references++ > 0) return;
-  --available_;
-  if (acquired.remembered) unused_.take_out(page);
-}
-
-void PageMemory::release(PageId page) {
-  Page& released = at(page);
-  expects(released.references > 0, "a released page was held");
-  if (--released.references > 0) return;
-  ++available_;
-  if (released.remembered) {
-    unused_.push(page);
-  } else {
-    empty_.push_back(page);
-  }
+  return pool_.allocate();
 }
 
 PageId PageMemory::remember(PageId page, const Place& place, std::span<const TokenId> tokens) {
@@ -63,27 +30,22 @@ void PageMemory::remember_partial(PageId page, const Place& place,
 }
 
 void PageMemory::insert(PageId page, const Place& place, std::span<const TokenId> tokens) {
-  expects(is_private(page), "a page is remembered once, by its holder");
+  pool_.keep(page);
   index_.insert(page, place, tokens);
-  at(page).remembered = true;
-  if (place.parent != kNoPage) ++at(place.parent).children;
-}
-
-bool PageMemory::is_private(PageId page) const {
-  return at(page).references == 1 && !at(page).remembered;
+  if (place.parent != kNoPage) ++children(place.parent);
 }
 
 bool PageMemory::forget_if_ours(PageId page) {
-  if (at(page).references != 1 || at(page).children > 0) return false;
-  if (at(page).remembered) forget(page);
+  if (pool_.references(page) != 1 || children(page) > 0) return false;
+  if (is_remembered(page)) forget(page);
   return true;
 }
 
 void PageMemory::forget(PageId page) {
   const PageId parent = index_.place(page).parent;
-  if (parent != kNoPage) --at(parent).children;
+  if (parent != kNoPage) --children(parent);
   index_.erase(page);
-  at(page).remembered = false;
+  pool_.let_go(page);
 }
 
 }  // namespace talon

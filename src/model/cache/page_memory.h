@@ -7,7 +7,7 @@
 #include "backend/backend.h"
 #include "core/types.h"
 #include "model/cache/page_index.h"
-#include "model/cache/page_queue.h"
+#include "model/cache/page_pool.h"
 
 namespace talon {
 
@@ -24,15 +24,15 @@ class PageMemory {
 
   explicit PageMemory(int pages, PageIndex::Hash hash = PageIndex::mix);
 
-  int total() const { return static_cast<int>(pages_.size()); }
+  int total() const { return pool_.total(); }
   /// Empty pages and those that only the memory holds.
-  int available() const { return available_; }
+  int available() const { return pool_.available(); }
 
   /// A page with one reference and no content; nothing when every page is in use.
   std::optional<PageId> allocate();
-  void acquire(PageId page);
+  void acquire(PageId page) { pool_.acquire(page); }
   /// Drops a reference. The content of a remembered page stays.
-  void release(PageId page);
+  void release(PageId page) { pool_.release(page); }
 
   /// The page at `place` that shares the longest beginning with `tokens`.
   Match longest_match(const Place& place, std::span<const TokenId> tokens) {
@@ -44,9 +44,9 @@ class PageMemory {
   /// Remembers a page that is not full unless a remembered one begins with the same tokens.
   void remember_partial(PageId page, const Place& place, std::span<const TokenId> tokens);
 
-  bool is_remembered(PageId page) const { return at(page).remembered; }
+  bool is_remembered(PageId page) const { return pool_.is_kept(page); }
   /// One reference and not remembered: may be written.
-  bool is_private(PageId page) const;
+  bool is_private(PageId page) const { return pool_.is_private(page); }
   /// Makes a remembered page private if it has one reference and no children.
   bool forget_if_ours(PageId page);
 
@@ -54,21 +54,13 @@ class PageMemory {
   std::int64_t probes() const { return index_.probes(); }
 
  private:
-  struct Page {
-    int references = 0;
-    int children = 0;
-    bool remembered = false;
-  };
-  Page& at(PageId page) { return pages_[static_cast<std::size_t>(page)]; }
-  const Page& at(PageId page) const { return pages_[static_cast<std::size_t>(page)]; }
+  int& children(PageId page) { return children_[static_cast<std::size_t>(page)]; }
   void insert(PageId page, const Place& place, std::span<const TokenId> tokens);
   void forget(PageId page);
 
   PageIndex index_;
-  std::vector<Page> pages_;
-  std::vector<PageId> empty_;
-  PageQueue unused_;  // remembered, and held by nobody else
-  int available_ = 0;
+  PagePool pool_;  // remembered pages are kept
+  std::vector<int> children_;
 };
 
 }  // namespace talon

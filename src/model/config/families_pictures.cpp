@@ -102,7 +102,8 @@ void share_vocabulary(const ConfigKeys& keys, const ChameleonIds& ids, ModelConf
     image.row_end = ids.codes;
     image.stored_row_end = ids.row_end;
     image.no_size = ids.no_size;
-    last = std::max({last, ids.row_end, ids.no_size + image.rows / kSizeCells});
+    const int side = std::max(image.rows, image.columns);
+    last = std::max({last, ids.row_end, ids.no_size + side / kSizeCells});
   }
   if (last >= config.vocabulary)
     keys.refuse("vocab_size", fmt::format("at least {} tokens", last + 1));

@@ -16,7 +16,7 @@ namespace {
 /// Of a model that does not fit the system would end this process while it is loaded.
 void require_room(const Checkpoint& checkpoint, const Backend& backend, const ModelConfig& config,
                   WeightLayout layout) {
-  if (config.image || backend.traits().memory_bytes > 0) return;
+  if (backend.traits().memory_bytes > 0) return;
   require_available(least_weight_bytes(checkpoint, config, layout),
                     fmt::format("load {}: weights", checkpoint.path.string()));
 }
@@ -63,7 +63,7 @@ Model load_by(TensorLoader& tensors, Backend& backend, int context) {
     model.final_norm_bias = tensors.vector(names.final_norm + ".bias", config.hidden);
   }
   for (int layer = 0; layer < config.layers; ++layer) model.layers.push_back(layers.load(layer));
-  if (!config.image) layers.expect_no_others();
+  layers.expect_no_others();
   model.weight_bytes = tensors.weight_bytes();
   tensors.report_end();
   checkpoint.check_whole();

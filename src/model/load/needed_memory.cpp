@@ -57,11 +57,17 @@ std::size_t least_weight_bytes(const Checkpoint& checkpoint, const ModelConfig& 
     return layer && *layer < config.layers && is_named_as_weight(name, is_stack) &&
            !is_passed_over(name, *layer, names, config);
   };
+  // Where codes share the vocabulary of texts, the outputs are theirs alone.
+  const auto loaded = [&](const std::string& name, std::uint64_t values) {
+    const auto stored = static_cast<std::uint64_t>(config.stored_tokens());
+    const auto kept = static_cast<std::uint64_t>(config.vocabulary);
+    return name == names.output && kept < stored ? values / stored * kept : values;
+  };
   std::size_t bytes = 0;
   for (const StoredTensor& tensor : checkpoint.tensors) {
     if (const auto made = outline_of_made(tensor, checkpoint, quantization)) {
       const bool counts = is_table(made->name) || is_of_layer(made->name, made->is_stack);
-      if (counts) bytes += least_bytes(made->type, layout, made->values);
+      if (counts) bytes += least_bytes(made->type, layout, loaded(made->name, made->values));
       continue;
     }
     const std::size_t dimensions = tensor.shape.size();
@@ -71,7 +77,7 @@ std::size_t least_weight_bytes(const Checkpoint& checkpoint, const ModelConfig& 
     }
     std::uint64_t values = 1;
     for (const std::int64_t size : tensor.shape) values *= static_cast<std::uint64_t>(size);
-    bytes += least_bytes(tensor.type, layout, values);
+    bytes += least_bytes(tensor.type, layout, loaded(tensor.name, values));
   }
   return bytes;
 }

@@ -3,11 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "backend/cpu/cpu.h"
 #include "backend/reference/reference.h"
 #include "backend/weight_layout.h"
 #include "core/error.h"
+#include "io/test_pictures.h"
 #include "model/load/made_types.h"
 #include "model/load/test_folder.h"
 #include "model/model.h"
@@ -16,6 +20,13 @@ namespace talon::needed_memory_test {
 namespace {
 
 const char* const kFolder = TALON_TEST_DATA "/golden/stories260k/target";
+
+/// A tiny one that draws.
+std::string picture_model(const std::string& name) {
+  return test::unpack_picture("talon_needed_memory", name + "/model.safetensors")
+      .parent_path()
+      .string();
+}
 
 std::unique_ptr<Backend> cpu() { return make_cpu_backend({.threads = 1, .pin = false}); }
 
@@ -42,7 +53,9 @@ TEST(NeededMemory, OfAMatrixIsNoMoreThanItsLayoutTakes) {
 }
 
 TEST(NeededMemory, OfAModelIsMostOfItsWeightsAndNoMore) {
-  for (const char* path : {kFolder, TALON_TEST_DATA "/models/stories260K.bin"}) {
+  std::vector<std::string> paths = {kFolder, TALON_TEST_DATA "/models/stories260K.bin"};
+  for (const char* pictures : {"words", "anole", "janus"}) paths.push_back(picture_model(pictures));
+  for (const std::string& path : paths) {
     const Checkpoint checkpoint = open_checkpoint(path);
     const auto backend = cpu();
     for (const WeightLayout layout : kWeightLayouts) {
@@ -58,19 +71,25 @@ TEST(NeededMemory, OfAModelIsMostOfItsWeightsAndNoMore) {
 }
 
 TEST(NeededMemory, ThatIsNotThereIsAnErrorBeforeAnythingIsLoaded) {
-  Checkpoint checkpoint = open_checkpoint(kFolder);
   const auto backend = make_reference_backend(1);
-  for (StoredTensor& tensor : checkpoint.tensors) {
-    if (tensor.name == "model.layers.1.mlp.up_proj.weight") tensor.shape = {1 << 25, 1 << 25};
-  }
-  try {
-    load_model(checkpoint, *backend);
-    FAIL() << "two pebibytes were loaded";
-  } catch (const Error& error) {
-    const std::string message = error.what();
-    EXPECT_TRUE(message.starts_with(std::string("load ") + kFolder + ": weights: ")) << message;
-    EXPECT_NE(message.find(" MiB, the memory that is available, found 21474836"), std::string::npos)
-        << message;
+  for (const auto& [path, matrix] :
+       {std::pair(std::string(kFolder), "model.layers.1.mlp.up_proj.weight"),
+        {picture_model("words"), "layers.1.feed_forward.w3.weight"},
+        {picture_model("anole"), "model.layers.1.mlp.up_proj.weight"}}) {
+    Checkpoint checkpoint = open_checkpoint(path);
+    for (StoredTensor& tensor : checkpoint.tensors) {
+      if (tensor.name == matrix) tensor.shape = {1 << 25, 1 << 25};
+    }
+    try {
+      load_model(checkpoint, *backend);
+      FAIL() << "two pebibytes were loaded";
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      EXPECT_TRUE(message.starts_with("load " + path + ": weights: ")) << message;
+      EXPECT_NE(message.find(" MiB, the memory that is available, found 21474836"),
+                std::string::npos)
+          << message;
+    }
   }
 }
 

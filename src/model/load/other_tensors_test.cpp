@@ -4,6 +4,7 @@
 
 #include "backend/reference/reference.h"
 #include "core/error.h"
+#include "io/test_pictures.h"
 #include "model/model.h"
 
 namespace talon::other_tensors_test {
@@ -48,6 +49,20 @@ TEST_F(OtherTensors, OfTheTextAreRefusedByName) {
        {"model.layers.0.self_attn.q_proj.bias", "model.layers.1.mlp.shared.weight",
         "model.layers.1.self_attn.sinks", "lm_head.bias", "model.norm.bias",
         "model.layers.0.self_attn.q_proj.scale", "lm_head.scale"}) {
+    add(name, {kHidden}, 1);
+    EXPECT_TRUE(refusal().find(name) != std::string::npos) << refusal();
+    checkpoint_.tensors.pop_back();
+  }
+}
+
+TEST_F(OtherTensors, OfPicturesAreRefusedByName) {
+  const auto model = test::unpack_picture("talon_other_tensors", "words/model.safetensors");
+  checkpoint_ = open_checkpoint(model.parent_path());
+  add("freqs_cis", {4, 4}, 1);
+  add("layers.0.attention.wo.bias", {kHidden}, 0);
+  EXPECT_EQ(refusal(), "");
+  for (const char* name : {"layers.0.attention.wqkv.bias", "layers.1.attention.q_norm.weight",
+                           "layers.2.attention_norm.weight", "norm.bias", "output.bias"}) {
     add(name, {kHidden}, 1);
     EXPECT_TRUE(refusal().find(name) != std::string::npos) << refusal();
     checkpoint_.tensors.pop_back();

@@ -12,6 +12,8 @@ Json text_part(const std::string& text) {
           {"logprobs", Json::array()}};
 }
 
+Json thought_part(const std::string& text) { return {{"type", "reasoning_text"}, {"text", text}}; }
+
 }  // namespace
 
 ResponseItems::Kind ResponseItems::kind_of(const AnswerPart& part) {
@@ -28,14 +30,12 @@ Json ResponseItems::item_json(const Item& item) {
               {"status", item.status},
               {"role", "assistant"},
               {"content", begins ? Json::array() : Json::array({text_part(item.text)})}};
-    case Kind::reasoning: {
-      const Json part = {{"type", "reasoning_text"}, {"text", item.text}};
+    case Kind::reasoning:
       return {{"type", "reasoning"},
               {"id", item.id},
               {"status", item.status},
               {"summary", Json::array()},
-              {"content", begins ? Json::array() : Json::array({part})}};
-    }
+              {"content", begins ? Json::array() : Json::array({thought_part(item.text)})}};
     case Kind::call:
       return {{"type", "function_call"}, {"id", item.id},          {"call_id", item.call_id},
               {"name", item.name},       {"arguments", item.text}, {"status", item.status}};
@@ -57,8 +57,9 @@ std::string ResponseItems::begin(Kind kind, const std::string& name, const Tell&
   is_open_ = true;
   events += tell("response.output_item.added",
                  {{"output_index", items_.size() - 1}, {"item", item_json(items_.back())}});
-  if (kind == Kind::message) {
-    events += tell("response.content_part.added", at_last({{"part", text_part("")}}));
+  if (kind != Kind::call) {
+    const Json part = kind == Kind::message ? text_part("") : thought_part("");
+    events += tell("response.content_part.added", at_last({{"part", part}}));
   }
   return events;
 }
@@ -94,6 +95,7 @@ std::string ResponseItems::end(const std::string& status, const Tell& tell) {
     events += tell("response.content_part.done", at_last({{"part", text_part(item.text)}}));
   } else if (item.kind == Kind::reasoning) {
     events += tell("response.reasoning_text.done", at_last({{"text", item.text}}));
+    events += tell("response.content_part.done", at_last({{"part", thought_part(item.text)}}));
   } else {
     events += tell("response.function_call_arguments.done",
                    at_last({{"name", item.name}, {"arguments", item.text}}));

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "draw/usual_sampling.h"
 #include "runtime/machine.h"
 #include "serve/api/answer_fields.h"
 #include "serve/api/api_error.h"
@@ -84,6 +85,7 @@ Json pictures_json(const ServedModel& model) {
   Json json = {{"width", model.pictures->width()}, {"height", model.pictures->height()},
                {"columns", plan.columns},          {"rows", plan.rows},
                {"prompt", choices.kind},           {"drafter", model.host->drafter()}};
+  json["guidance"] = usual_sampling(model.config()).guidance;
   if (!choices.styles.empty()) json["styles"] = choices.styles;
   if (choices.classes > 0) json["classes"] = choices.classes;
   return json;

@@ -9,8 +9,6 @@
 namespace talon {
 namespace {
 
-constexpr std::size_t kMostMethods = 32;  // that requests may ask for
-
 // Kinds of notes.
 constexpr std::string_view kLearning = "learning threw";
 constexpr std::string_view kDeaf = "who asked could not be told";
@@ -253,9 +251,9 @@ void ModelHost::begin(Active active) noexcept {
 std::optional<Refusal> ModelHost::hand_over(Active active) {
   const std::optional<MethodId> method = method_of(active.job.method);
   if (!method) {
-    return Refusal{
-        Refusal::Reason::queue_full,
-        fmt::format("talon: expected one of the {} methods in use, found another", kMostMethods)};
+    return Refusal{Refusal::Reason::queue_full,
+                   fmt::format("talon: expected one of the {} methods in use, found another",
+                               RecentMethods::kMost)};
   }
   active.job.request.method = *method;
   if (active.job.prepare) active.job.prepare(active.job.request);
@@ -284,26 +282,13 @@ std::optional<Refusal> ModelHost::hand_over(Active active) {
 std::optional<MethodId> ModelHost::method_of(const MethodChoice& choice) {
   check_choice(choice);
   try {
-    const std::string text = text_of(choice, methods_.drafter());
-    if (text.empty()) return methods_.get();
-    const MethodId method = methods_.get(text);
-    std::erase(recent_methods_, text);
-    recent_methods_.push_back(text);
-    if (recent_methods_.size() > kMostMethods && !make_room_for(text)) return std::nullopt;
-    return method;
+    const MethodId method = recent_methods_.get(text_of(choice, methods_.drafter()));
+    if (!recent_methods_.are_too_many()) return method;
+    recent_methods_.forget_newest();
+    return std::nullopt;
   } catch (const Error& error) {
     throw UsageError(problem_of(choice, error.what()));
   }
-}
-
-/// Forgets the method that was last asked for the longest ago of those that no request has; false
-/// if that is `method` itself.
-bool ModelHost::make_room_for(std::string_view method) {
-  const auto free = std::find_if(recent_methods_.begin(), recent_methods_.end(),
-                                 [&](const std::string& text) { return methods_.forget(text); });
-  const bool is_another = *free != method;
-  recent_methods_.erase(free);
-  return is_another;
 }
 
 void ModelHost::cancel_now(JobId job) {

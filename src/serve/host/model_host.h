@@ -135,7 +135,6 @@ class ModelHost {
   void begin(Active active) noexcept;
   std::optional<Refusal> hand_over(Active active);
   std::optional<MethodId> method_of(const MethodChoice& choice);
-  bool make_room_for(std::string_view method);
   void cancel_now(JobId job);
   void see(const RoundReport& report);
   void deliver(const Progress& progress) noexcept;
@@ -150,7 +149,7 @@ class ModelHost {
   std::unique_ptr<Learner> learner_;  // or null
   Engine engine_;
   NamedMethods methods_;
-  std::vector<std::string> recent_methods_;  // that requests asked for; the last used is the last
+  RecentMethods recent_methods_{methods_};  // that requests asked for
   int most_waiting_;
   std::map<SequenceId, Active> active_;
   long steps_ = 0, preemptions_ = 0, prompt_tokens_ = 0, reused_tokens_ = 0, answer_tokens_ = 0;

@@ -29,16 +29,18 @@ constexpr double kLingerSeconds = 2;  // for a client that still sends what nobo
 constexpr std::size_t kMostLingering = std::size_t{128} << 20;
 constexpr std::size_t kLingerBuffer = 64 << 10;
 constexpr std::size_t kEarlyBytes = 4 << 10;  // that are read at once while nobody waits for them
+constexpr std::chrono::seconds kFirstProbe{
+    1};  // to the second look for a reader; then twice as long
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+
+enum class Incoming { goes_on, ended, broken };
 
 class HttpConnection final : public Connection,
                              public AnswerWriter,
                              public std::enable_shared_from_this<HttpConnection> {
  public:
   HttpConnection(StreamSocket socket, ConnectionShared& shared)
-      : socket_(std::move(socket)),
-        shared_(shared),
-        limits_(shared.options.limits),
-        deadline_(shared.io) {
+      : socket_(std::move(socket)), shared_(shared), limits_(shared.options.limits) {
     shared_.open.insert(this);
   }
   ~HttpConnection() override { shared_.open.erase(this); }
@@ -74,7 +76,7 @@ class HttpConnection final : public Connection,
  private:
   void await_request();
   void await_bytes();
-  bool take_bytes();
+  Incoming take_bytes();
   void read_header();
   void on_header(ErrorCode error);
   void read_body();
@@ -88,6 +90,9 @@ class HttpConnection final : public Connection,
 
   void watch();
   void look_whether_gone();
+  void probe(std::chrono::seconds next);
+  /// Whether that exchange is under way.
+  bool is_answering(long of) const { return exchange_ && of == exchanges_ && !is_complete_; }
 
   std::string head(int status, std::string_view content_type) const;
   void send(std::string_view bytes);
@@ -115,7 +120,7 @@ class HttpConnection final : public Connection,
   StreamSocket socket_;
   ConnectionShared& shared_;
   const HttpLimits& limits_;
-  asio::steady_timer deadline_;
+  asio::steady_timer deadline_{shared_.io}, probe_{shared_.io};
   boost::beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
   HttpRequest request_;
@@ -175,17 +180,19 @@ void HttpConnection::await_bytes() {
   if (buffer_.size() > 0) return read_header();
   buffer_.shrink_to_fit();  // most connections are idle
   socket_.async_wait(StreamSocket::wait_read, then([](HttpConnection& self, ErrorCode error) {
-                       error || !self.take_bytes() ? self.close() : self.await_bytes();
+                       const bool goes_on = !error && self.take_bytes() == Incoming::goes_on;
+                       goes_on ? self.await_bytes() : self.close();
                      }));
 }
 
-/// Takes bytes that have come; false at their end.
-bool HttpConnection::take_bytes() {
+/// Takes bytes that have come.
+Incoming HttpConnection::take_bytes() {
   const auto room = buffer_.prepare(kEarlyBytes);
   const ssize_t count = recv(socket_.native_handle(), room.data(), room.size(), MSG_DONTWAIT);
-  if (count < 0) return errno == EAGAIN || errno == EINTR;
+  if (count == 0) return Incoming::ended;
+  if (count < 0) return errno == EAGAIN || errno == EINTR ? Incoming::goes_on : Incoming::broken;
   buffer_.commit(static_cast<std::size_t>(count));
-  return count > 0;
+  return Incoming::goes_on;
 }
 
 void HttpConnection::read_header() {
@@ -206,7 +213,6 @@ void HttpConnection::on_header(ErrorCode error) {
   }
   const bool expects = boost::beast::iequals(parser_->get()[http::field::expect], "100-continue");
   if (!expects || parser_->is_done()) return read_body();
-  static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   arm(limits_.write_s);
   asio::async_write(socket_, asio::buffer(kContinue),
                     then([](HttpConnection& self, ErrorCode failure, std::size_t) {
@@ -296,8 +302,7 @@ void HttpConnection::begin_exchange(bool is_read) {
 void HttpConnection::watch() {
   socket_.async_wait(StreamSocket::wait_read,
                      then([exchange = exchanges_](HttpConnection& self, ErrorCode error) {
-                       const bool is_over = !self.exchange_ || exchange != self.exchanges_;
-                       if (!error && !is_over && !self.is_complete_) self.look_whether_gone();
+                       if (!error && self.is_answering(exchange)) self.look_whether_gone();
                      }));
 }
 
@@ -306,7 +311,28 @@ void HttpConnection::look_whether_gone() {
     keeps_alive_ = false;  // more than one request early: the others are not read
     buffer_.consume(buffer_.size());
   }
-  take_bytes() ? watch() : close();
+  const Incoming incoming = take_bytes();
+  if (incoming == Incoming::goes_on) return watch();
+  // One of HTTP/1.0 may be told nothing before its answer.
+  const bool can_probe = is_streaming_ || parser_->get().version() >= 11;
+  if (incoming == Incoming::broken || !can_probe) return close();
+  socket_.async_wait(StreamSocket::wait_error,
+                     then([exchange = exchanges_](HttpConnection& self, ErrorCode error) {
+                       if (!error && self.is_answering(exchange)) self.close();
+                     }));
+  probe(kFirstProbe);
+}
+
+/// A client that sends no more may read on. Where it has closed, what is written breaks the
+/// connection, behind a relay not at the first time.
+void HttpConnection::probe(std::chrono::seconds next) {
+  const auto exchange = exchange_;  // which an abort lets go
+  is_streaming_ ? exchange->show_life() : send(kContinue);
+  probe_.expires_after(next);
+  probe_.async_wait([weak = weak_from_this(), of = exchanges_, next](ErrorCode error) {
+    const auto self = weak.lock();
+    if (!error && self && self->is_answering(of)) self->probe(2 * next);
+  });
 }
 
 std::string HttpConnection::head(int status, std::string_view content_type) const {

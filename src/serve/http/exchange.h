@@ -16,7 +16,7 @@ class Responder {
   virtual ~Responder() = default;
   /// After Exchange::wake(), and whenever a stream has been sent as far as it goes.
   virtual void advance(Exchange& exchange) = 0;
-  /// Whenever nothing has been written for HttpOptions::ping_s.
+  /// Whenever nothing has been written for HttpOptions::ping_s, or a stream's reader may have gone.
   virtual void silent(Exchange&) {}
   /// The client has gone before its answer was complete. Nothing is called after that.
   virtual void gone() = 0;

@@ -86,6 +86,10 @@ class HttpExchange final : public Exchange, public std::enable_shared_from_this<
   void advance() {
     tell([this](Responder& responder) { responder.advance(*this); });
   }
+  /// The responder of a stream has a reason to write something.
+  void show_life() {
+    tell([this](Responder& responder) { responder.silent(*this); });
+  }
   /// The answer is complete.
   void end() {
     writer_ = nullptr;

@@ -131,8 +131,10 @@ class PictureFormat final : public AnswerFormat {
                                  plan().answer_tokens(), growth.tokens().size()),
                      "incomplete");
     }
-    const PictureFacts facts = facts_of(ask_, head_.fields, *head_.model, head_.drafter, index);
-    return to_base64(encode_png(studio().decode(growth.codes()), texts_of(facts)));
+    // Without tau: a request's pictures are the same bytes each time.
+    const PngTexts texts =
+        texts_of(facts_of(ask_, head_.fields, *head_.model, head_.drafter, index));
+    return to_base64(encode_png(studio().decode(growth.codes()), texts));
   }
 
   Json outline(std::string_view type, int index, const PictureGrowth& growth) const {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "draw/usual_sampling.h"
 #include "runtime/cache_budget.h"
 #include "serve/api/api_error.h"
 #include "serve/pictures/base64.h"
@@ -9,7 +10,7 @@
 namespace talon {
 namespace {
 
-constexpr double kUsualGuidance = 2, kMostGuidance = 1e6;
+constexpr double kMostGuidance = 1e6;
 constexpr long long kMostClasses = 1 << 22;
 
 /// What pictures here cannot be.
@@ -118,13 +119,14 @@ void check_room(const ServedModel& model, const PictureAsk& ask) {
 
 }  // namespace
 
-PictureAsk read_picture_ask(const Fields& fields, const ServedModel& model,
-                            const AnswerFields& answer) {
+PictureAsk read_picture_ask(const Fields& fields, const ServedModel& model, AnswerFields& answer) {
   refuse_others(fields, answer, *model.pictures);
   PictureAsk ask;
   ask.partial_images = read_partial_images(fields, answer, *model.config().image);
+  const UsualSampling usual = usual_sampling(model.config());
   ask.guidance =
-      static_cast<float>(fields.number("guidance", 0, kMostGuidance).value_or(kUsualGuidance));
+      static_cast<float>(fields.number("guidance", 0, kMostGuidance).value_or(usual.guidance));
+  if (!fields.find("top_k")) answer.sampler.top_k = usual.top_k;
   ask.guidance_tokens =
       static_cast<int>(fields.integer("guidance_tokens", 0, model.config().context).value_or(0));
   read_prompt(fields, model.host->loaded(), ask);
@@ -134,16 +136,17 @@ PictureAsk read_picture_ask(const Fields& fields, const ServedModel& model,
 
 PictureFacts facts_of(const PictureAsk& ask, const AnswerFields& answer, const ServedModel& model,
                       const std::string& drafter, int index) {
-  return {.prompt = ask.shown_prompt,
-          .seed = answer.seed + static_cast<std::uint64_t>(index),
-          .guidance = ask.guidance,
-          .sampler = answer.sampler,
-          .model = model.name,
-          .drafter = drafter,
-          .verify = answer.method.verify.empty() ? model.pictures->verify() : answer.method.verify,
-          .caption = ask.caption_hash,
-          .policy = answer.method.policy,
-          .guidance_tokens = ask.guidance_tokens};
+  PictureFacts facts = model.pictures->usual();
+  facts.prompt = ask.shown_prompt;
+  facts.seed = answer.seed + static_cast<std::uint64_t>(index);
+  facts.guidance = ask.guidance;
+  facts.guidance_tokens = ask.guidance_tokens;
+  facts.sampler = answer.sampler;
+  facts.drafter = drafter;
+  if (!answer.method.verify.empty()) facts.verify = answer.method.verify;
+  if (!answer.method.policy.empty()) facts.policy = answer.method.policy;
+  facts.caption = ask.caption_hash;
+  return facts;
 }
 
 std::vector<Job> picture_jobs(const PictureAsk& ask, const AnswerFields& answer,

@@ -24,9 +24,9 @@ struct PictureAsk {
 };
 
 /// Fields of OpenAI's images/generations, and Talon's: class, caption_features, guidance,
-/// guidance_tokens. Throws ApiError naming the field.
-PictureAsk read_picture_ask(const Fields& fields, const ServedModel& model,
-                            const AnswerFields& answer);
+/// guidance_tokens. Where no guidance or top_k is asked for, that of the model's family is taken
+/// (usual_sampling), top_k into `answer`. Throws ApiError naming the field.
+PictureAsk read_picture_ask(const Fields& fields, const ServedModel& model, AnswerFields& answer);
 
 /// What the file of the picture with that index tells.
 PictureFacts facts_of(const PictureAsk& ask, const AnswerFields& answer, const ServedModel& model,

@@ -19,4 +19,18 @@ std::optional<Picture> PictureStudio::preview(const ImagePlan& plan,
   return picture;
 }
 
+std::unique_ptr<PictureStudio> open_studio(const LoadedModel& loaded,
+                                           const std::filesystem::path& vq,
+                                           const DecodeSettings& decode, BackendKind backend,
+                                           KvType kv) {
+  VqDecoder decoder = open_picture_decoder(loaded.model, vq);
+  PictureFacts usual;
+  usual.model = std::filesystem::canonical(loaded.path).filename().string();
+  usual.verify = decode.verify;
+  usual.policy = decode.policy;
+  usual.computed_by = computed_by(loaded, decoder, backend, kv);
+  return std::make_unique<PictureStudio>(std::move(decoder), prompt_choices(loaded.model),
+                                         std::move(usual));
+}
+
 }  // namespace talon

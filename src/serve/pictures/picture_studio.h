@@ -1,14 +1,17 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
-#include <string>
 
 #include "draw/growth.h"
+#include "draw/picture_facts.h"
 #include "draw/picture_prompt.h"
 #include "image/vq_decoder.h"
+#include "runtime/decode_settings.h"
 
 namespace talon {
 
@@ -16,15 +19,14 @@ namespace talon {
 /// asked of the model.
 class PictureStudio {
  public:
-  explicit PictureStudio(VqDecoder decoder, PromptChoices choices = {},
-                         std::string verify = "follow")
-      : decoder_(std::move(decoder)), choices_(std::move(choices)), verify_(std::move(verify)) {}
+  /// usual: what the file of a picture tells where its request says nothing else.
+  explicit PictureStudio(VqDecoder decoder, PromptChoices choices = {}, PictureFacts usual = {})
+      : decoder_(std::move(decoder)), choices_(std::move(choices)), usual_(std::move(usual)) {}
 
   int width() const { return decoder_.width(); }
   int height() const { return decoder_.height(); }
   const PromptChoices& choices() const { return choices_; }
-  /// The rule of requests that name none.
-  const std::string& verify() const { return verify_; }
+  const PictureFacts& usual() const { return usual_; }
 
   /// Any thread. REQUIRES: a code for every cell.
   Picture decode(std::span<const TokenId> codes) const;
@@ -39,7 +41,14 @@ class PictureStudio {
   mutable Clock::time_point next_preview_;
   VqDecoder decoder_;
   PromptChoices choices_;
-  std::string verify_;
+  PictureFacts usual_;
 };
+
+/// That of `loaded`, which draws by `decode` on `backend` with a cache of `kv`, and whose codes the
+/// tokenizer in `vq` shows; empty: the usual one. Throws as open_picture_decoder().
+std::unique_ptr<PictureStudio> open_studio(const LoadedModel& loaded,
+                                           const std::filesystem::path& vq,
+                                           const DecodeSettings& decode, BackendKind backend,
+                                           KvType kv);
 
 }  // namespace talon

@@ -240,6 +240,19 @@ std::vector<std::string_view> call_marks_of(ToolDialect dialect) {
   return {};
 }
 
+std::vector<std::string_view> text_marks_of(const AnswerStyle& style) {
+  std::vector<std::string_view> marks;
+  const auto add = [&](std::string_view begin, std::string_view end) {
+    marks.push_back(begin);
+    marks.push_back(end);
+  };
+  const Marks& thought = marks_of(style.thoughts);
+  if (style.reasons) add(thought.begin, thought.end);
+  if (style.tags_response) add(kResponseBegin, kResponseEnd);
+  if (style.dialect == ToolDialect::cohere) add("<|START_RESPONSE|>", "<|END_RESPONSE|>");
+  return marks;
+}
+
 bool marks_reasoning(std::string_view template_source) {
   return has(template_source, kTags.end) || has(template_source, kTags.begin) ||
          thought_marks_of(template_source) != ThoughtMarks::tags;

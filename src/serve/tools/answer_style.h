@@ -71,6 +71,8 @@ ToolDialect dialect_of(std::string_view template_source);
 /// The marks that begin calls, of a dialect that has any. A thought ends before them: models go
 /// over to a call without its end.
 std::vector<std::string_view> call_marks_of(ToolDialect dialect);
+/// The marks of what is thought and said, which are no calls: those of thoughts first.
+std::vector<std::string_view> text_marks_of(const AnswerStyle& style);
 bool marks_reasoning(std::string_view template_source);
 ThoughtMarks thought_marks_of(std::string_view template_source);
 /// Whether a template asks for <response> and </response> around what follows a thought, as

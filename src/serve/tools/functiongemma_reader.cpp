@@ -1,6 +1,7 @@
 #include <optional>
 
 #include "serve/tools/readers.h"
+#include "serve/tools/tool_use.h"
 #include "serve/tools/whole_call_reader.h"
 #include "text/chat_template.h"
 
@@ -92,16 +93,19 @@ class ValueParser {
   std::string_view text_, quote_;
 };
 
-/// `call:NAME{...}`
+/// `call:NAME{...}`: values as the family writes them, or JSON.
 WholeCallReader::Calls read_call(std::string_view text, std::string_view quote) {
   text = trimmed(text);
   const std::size_t brace = text.find('{');
   if (!text.starts_with(kCall) || brace == std::string_view::npos) return {};
-  ValueParser parser(text.substr(brace), quote);
+  const std::string name(trimmed(text.substr(kCall.size(), brace - kCall.size())));
+  const std::string values(text.substr(brace));
+  // Of strict functions they are JSON, which what the family writes never is.
+  if (!object_in(values).is_null()) return {{name, values}};
+  ValueParser parser(values, quote);
   const auto arguments = parser.value();
   if (!arguments || !parser.at_end()) return {};
-  return {{std::string(trimmed(text.substr(kCall.size(), brace - kCall.size()))),
-           arguments->dump(-1, ' ', false, OrderedJson::error_handler_t::replace)}};
+  return {{name, arguments->dump(-1, ' ', false, OrderedJson::error_handler_t::replace)}};
 }
 
 std::unique_ptr<AnswerReader> make_reader(const GemmaMarks& marks) {

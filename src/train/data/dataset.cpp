@@ -46,7 +46,6 @@ struct Dataset::State {
   std::optional<DatasetInfo> info;
   std::vector<Shard> shards;
   std::vector<Entry> entries;
-  std::vector<std::filesystem::path> torn;
   std::uint64_t tokens = 0, response_tokens = 0;
 };
 
@@ -74,13 +73,9 @@ void Dataset::State::add_folder(const std::filesystem::path& folder) {
 }
 
 void Dataset::State::add_shard(const std::filesystem::path& path, const ShardKind& kind) {
-  if (std::filesystem::file_size(path) == 0) {  // its writer is about to begin
-    torn.push_back(path);
-    return;
-  }
+  if (std::filesystem::file_size(path) == 0) return;  // its writer is about to begin
   MappedFile file(path);
   const ShardContents contents = scan_shard(file, kind);
-  if (contents.torn) torn.push_back(path);
   for (const RecordPlace& place : contents.records) {
     entries.push_back({static_cast<std::uint32_t>(shards.size()), place});
     tokens += place.header.tokens;
@@ -93,7 +88,6 @@ const DatasetInfo& Dataset::info() const { return *state_->info; }
 std::size_t Dataset::size() const { return state_->entries.size(); }
 std::uint64_t Dataset::tokens() const { return state_->tokens; }
 std::uint64_t Dataset::response_tokens() const { return state_->response_tokens; }
-const std::vector<std::filesystem::path>& Dataset::torn_shards() const { return state_->torn; }
 
 ConversationSize Dataset::size_of(std::size_t index) const {
   expects(index < size(), "an index of the data set");

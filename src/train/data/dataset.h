@@ -65,7 +65,7 @@ class Dataset {
  public:
   /// Throws Error naming the folder or shard, the place and the reason: no manifest, folders of
   /// different targets or taps, a shard of another run, a damaged record header. A record cut off
-  /// at the end of a shard is left out (torn_shards()).
+  /// at the end of a shard is left out: it is still being written, or its writer was killed.
   explicit Dataset(const std::vector<std::filesystem::path>& folders);
   explicit Dataset(const std::filesystem::path& folder)
       : Dataset(std::vector<std::filesystem::path>{folder}) {}
@@ -79,8 +79,6 @@ class Dataset {
   std::size_t size() const;
   std::uint64_t tokens() const;
   std::uint64_t response_tokens() const;
-  /// Shards that end with a record cut off: still being written, or their writer was killed.
-  const std::vector<std::filesystem::path>& torn_shards() const;
 
   ConversationSize size_of(std::size_t index) const;
   /// Checks its checksum and that its tokens belong to the vocabulary. Throws Error naming shard

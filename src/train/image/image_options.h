@@ -46,7 +46,8 @@ struct TokenizerOptions {
 
 /// `talon train image codes`
 struct CodesOptions {
-  std::string data, tokenizer;  // folders; the second of `talon train image tokenizer`
+  std::string data;       // folder
+  std::string tokenizer;  // folder of `talon train image tokenizer`, or file of a published one
   std::string out;
   int views = 10;  // of each picture; the first is the picture itself
   int shift = 3;

@@ -10,8 +10,7 @@
 #include "core/error.h"
 #include "io/atomic_file.h"
 #include "io/json_text.h"
-#include "io/mapped_file.h"
-#include "train/image/network/precision.h"
+#include "train/image/code_maker.h"
 #include "train/image/stored_tokenizer.h"
 #include "train/image/views.h"
 
@@ -35,7 +34,7 @@ PictureView view_of(const PictureSet& pictures, std::size_t picture, int view,
 }
 
 /// Of all pictures, one view: int32 [pictures, cells]. Undefined if it was stopped.
-Tensor encode_view(const PictureSet& pictures, const StoredTokenizer& tokenizer, int view,
+Tensor encode_view(const PictureSet& pictures, const CodeMaker& tokenizer, int view,
                    const CodesOptions& options, const StopFlag* stop) {
   std::vector<Tensor> parts;
   const auto batch = static_cast<std::size_t>(options.batch);
@@ -44,18 +43,17 @@ Tensor encode_view(const PictureSet& pictures, const StoredTokenizer& tokenizer,
     std::vector<PictureView> views;
     for (std::size_t i = begin; i < std::min(pictures.size(), begin + batch); ++i)
       views.push_back(view_of(pictures, i, view, options));
-    parts.push_back(tokenizer.codes_of(render(pictures, views)).to(torch::kInt));
+    parts.push_back(tokenizer.codes_of(render(pictures, views)));
   }
   return at::cat(parts);
 }
 
-Json facts_of(const PictureSet& pictures, const StoredTokenizer& tokenizer,
-              const CodesOptions& options) {
+Json facts_of(const PictureSet& pictures, const CodeMaker& tokenizer, const CodesOptions& options) {
   return {{"data_sha256", pictures.sha256()},
           {"contents_sha256", pictures.contents_sha256()},
           {"tokenizer_sha256", tokenizer.sha256()},
           {"precision", options.precision},
-          {"codes", tokenizer.shape().codes},
+          {"codes", tokenizer.codes()},
           {"grid", tokenizer.grid()},
           {"views", options.views},
           {"shift", options.shift},
@@ -112,18 +110,12 @@ void require_same_run(const std::filesystem::path& out, const Json& facts) {
 bool make_codes(const CodesOptions& options, const TrainingHooks& hooks) {
   at::set_num_threads(options.threads);
   const PictureSet pictures(options.data);
-  const StoredTokenizer tokenizer(options.tokenizer, low_type(options.precision));
-  if (tokenizer.side() != pictures.side()) {
-    fail(
-        "train image codes: pictures of {}: expected {} pixels a side, as the tokenizer has, found "
-        "{}",
-        options.data, tokenizer.side(), pictures.side());
-  }
+  const auto tokenizer = open_code_maker(options, pictures.side());
   const std::filesystem::path out = options.out;
   std::error_code problem;
   std::filesystem::create_directories(out, problem);
   if (problem) fail("train image codes: cannot make {}: {}", options.out, problem.message());
-  const Json facts = facts_of(pictures, tokenizer, options);
+  const Json facts = facts_of(pictures, *tokenizer, options);
   require_same_run(out, facts);
   if (!std::filesystem::exists(out / "codes.json")) {
     const std::string text = facts.dump(1) + "\n";
@@ -132,13 +124,12 @@ bool make_codes(const CodesOptions& options, const TrainingHooks& hooks) {
   for (int view = 0; view < options.views; ++view) {
     const auto file = view_file(out, view);
     if (std::filesystem::exists(file)) continue;
-    const Tensor codes = encode_view(pictures, tokenizer, view, options, hooks.stop);
+    const Tensor codes = encode_view(pictures, *tokenizer, view, options, hooks.stop);
     if (!codes.defined()) return false;
     write_tensors(file, {{"codes", codes}}, {{"facts", facts.dump()}});
     hooks.log(fmt::format("view {} of {}: {} pictures", view + 1, options.views, pictures.size()));
   }
-  const MappedFile decoder(std::filesystem::path(options.tokenizer) / kTokenizerFile);
-  write_file(out / kTokenizerFile, decoder.bytes());
+  tokenizer->write(out / kTokenizerFile);
   return true;
 }
 

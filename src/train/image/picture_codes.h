@@ -12,9 +12,9 @@ namespace talon {
 
 /// Encodes every picture of the data set in several views (moved, mirrored; the first as it is) and
 /// writes OUT/codes.json with the settings, OUT/codes-VIEW.safetensors, each when it is whole, and
-/// the tokenizer's weights at last. Files that are there are kept: a run that was stopped is gone
-/// on with. Throws Error naming the setting, before anything is written, if a file is of another
-/// one. True if all are there.
+/// the tokenizer (vq.safetensors) at last. Files that are there are kept: a run that was stopped is
+/// gone on with. Throws Error naming the setting, before anything is written, if a file is of
+/// another one. True if all are there.
 bool make_codes(const CodesOptions& options, const TrainingHooks& hooks);
 
 /// What make_codes() wrote.

@@ -4,7 +4,10 @@
 
 #include <fstream>
 
+#include "image/vq_encoder.h"
 #include "io/test_files.h"
+#include "io/test_pictures.h"
+#include "train/image/stored_tokenizer.h"
 #include "train/image/test_image_runs.h"
 
 namespace talon::picture_codes_test {
@@ -103,6 +106,54 @@ TEST(TrainImageCodes, OfOtherSettingsAreRefusedByName) {
   const PictureSet pictures(data.string());
   expect(test::message_of([&] { read_codes(data / "codes", pictures); }),
          "codes-1.safetensors: facts: setting \"seed\": expected 1, found 42");
+}
+
+/// The engine's encoder reads the same file as the trainer's. Pictures are compared, as two codes
+/// may be the same vector.
+TEST(TrainImageCodes, OfATokenizersFileAreThoseOfItsFolder) {
+  const Folder data;
+  write_pictures(data, 9);
+  make_tokenizer(data, data / "tokenizer", 40);
+  CodesOptions options = small_codes(data);
+  ASSERT_TRUE(make_codes(options, quiet()));
+  options.tokenizer = (data / "tokenizer/vq.safetensors").string();
+  options.out = (data / "others").string();
+  ASSERT_TRUE(make_codes(options, quiet()));
+  const PictureSet pictures(data.string());
+  const StoredTokenizer tokenizer(data / "tokenizer", torch::kFloat);
+  const auto drawn = [&](const char* folder) {
+    return tokenizer.pictures_of(read_codes(data / folder, pictures).codes[0].to(torch::kLong));
+  };
+  const torch::Tensor own = drawn("codes"), others = drawn("others");
+  EXPECT_GT((own[0] - own[1]).abs().max().item<double>(), 0.1);
+  EXPECT_LT((own - others).abs().max().item<double>(), 1e-3);
+}
+
+TEST(TrainImageCodes, AreMadeWithPublishedTokenizers) {
+  const Folder data;
+  write_pictures(data, 3);
+  CodesOptions options = small_codes(data);
+  options.tokenizer = test::unpack_picture("talon_train_codes", "chameleon_vq_encoder.pt").string();
+  options.precision = "bf16";
+  const auto refusal = [&] { return test::message_of([&] { make_codes(options, quiet()); }); };
+  EXPECT_EQ(refusal(),
+            "train image codes --precision: expected f32 with a tokenizer's file, got bf16");
+  options.precision = "f32";
+  ASSERT_TRUE(make_codes(options, quiet()));
+  const PictureSet pictures(data.string());
+  const PictureCodes codes = read_codes(data / "codes", pictures);
+  EXPECT_EQ(codes.grid, 4);
+  EXPECT_EQ(codes.code_count, 24);
+  const VqEncoder encoder(open_checkpoint(data / "codes/vq.safetensors"), 16, 16);
+  for (std::size_t i = 0; i < pictures.size(); ++i) {
+    const auto pixels = pictures.pixels(i);
+    const Picture picture{16, 16, {pixels.begin(), pixels.end()}};
+    const torch::Tensor own = codes.codes[0][static_cast<std::int64_t>(i)].contiguous();
+    const int* const first = own.data_ptr<int>();
+    EXPECT_EQ(encoder.encode(picture), std::vector<TokenId>(first, first + 16));
+  }
+  options.tokenizer = test::unpack_picture("talon_train_codes", "chameleon_vq.pt").string();
+  EXPECT_NE(refusal().find("\"encoder.conv_in.weight\""), std::string::npos) << refusal();
 }
 
 }  // namespace

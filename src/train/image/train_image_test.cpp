@@ -10,6 +10,7 @@
 #include "io/checkpoint.h"
 #include "io/test_files.h"
 #include "runtime/answerer.h"
+#include "runtime/cache_budget.h"
 #include "train/image/picture_codes.h"
 #include "train/image/stored_tokenizer.h"
 #include "train/image/test_image_runs.h"

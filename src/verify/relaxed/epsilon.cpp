@@ -26,7 +26,7 @@ class EpsilonRule : public Verifier {
   double most_;
 };
 
-std::unique_ptr<Verifier> make_epsilon(Options& options) {
+std::unique_ptr<Verifier> make_epsilon(Options& options, const VerifierContext* /*context*/) {
   return std::make_unique<EpsilonRule>(options.real("e"));
 }
 

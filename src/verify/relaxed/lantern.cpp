@@ -1,5 +1,6 @@
 #include <algorithm>
-#include <mutex>
+#include <filesystem>
+#include <memory>
 #include <optional>
 
 #include "core/error.h"
@@ -12,47 +13,36 @@ namespace {
 
 class LanternRule : public Verifier {
  public:
-  LanternRule(std::optional<CodeVectors> codes, TokenId first, const LanternSettings& settings,
-              double budget)
-      : vectors_(std::move(codes)), first_(first), settings_(settings), budget_(budget) {}
+  /// table: null: nothing is relaxed.
+  LanternRule(std::shared_ptr<const NeighbourTable> table, const LanternSettings& settings)
+      : table_(std::move(table)), settings_(settings) {
+    settings_.table = table_.get();
+  }
   std::string_view name() const override { return "lantern"; }
   bool lossless() const override { return false; }
-  /// Asked where a rule is made for a model: there its table is made, and not for its name alone.
-  int codes() const override { return table() ? table()->codes() : 0; }
+  int codes() const override { return table_ ? table_->codes() : 0; }
 
   VerifyResult verify(const VerifyInput& input) const override {
     CheckedTree tree(input);
     PositionDecisions decisions(input);
     LanternSettings settings = settings_;
-    if (!is_spent(input)) settings.table = table();
+    settings.budget.distortion = input.distortion;
+    settings.budget.tokens = static_cast<double>(input.committed.size()) - input.prompt_length;
     if (input.sampler->options().temperature == 0)
       return verify_greedily(tree, decisions, settings);
     return LanternWalk(tree, decisions, settings).run();
   }
 
  private:
-  bool is_spent(const VerifyInput& input) const {
-    const double tokens = static_cast<double>(input.committed.size()) - input.prompt_length;
-    return budget_ > 0 && input.distortion >= budget_ * tokens;
-  }
-
-  /// Null: nothing is relaxed.
-  const NeighbourTable* table() const {
-    std::call_once(is_made_, [this] {
-      // One more, which the compatible rules remove.
-      if (vectors_) table_.emplace(*vectors_, settings_.neighbours + 1, first_);
-      vectors_.reset();
-    });
-    return table_ ? &*table_ : nullptr;
-  }
-
   /// At temperature 0 a candidate is right if its relaxed probability is the largest; one that is
   /// not the sampler's own token is certainly another.
   static VerifyResult verify_greedily(CheckedTree& tree, PositionDecisions& decisions,
-                                      const LanternSettings& settings) {
+                                      LanternSettings settings) {
+    const NeighbourTable* const table = settings.table;
     VerifyResult result{{0}, 0};
     while (true) {
       const NodeId node = result.path.back();
+      settings.table = settings.budget.is_spent(result) ? nullptr : table;
       const Law<double> own = tree.target(node);  // certain of the sampler's token
       const NodeId next = right_child(tree, node, own, settings);
       if (next < 0) {
@@ -87,12 +77,8 @@ class LanternRule : public Verifier {
                                [&](const auto& other) { return other.weight <= relaxed.p; });
   }
 
-  mutable std::optional<CodeVectors> vectors_;  // until there is a table
-  TokenId first_;                               // of code 0
-  LanternSettings settings_;                    // but the table
-  double budget_;                               // 0: none
-  mutable std::once_flag is_made_;
-  mutable std::optional<NeighbourTable> table_;
+  std::shared_ptr<const NeighbourTable> table_;  // or null
+  LanternSettings settings_;                     // but the budget of an answer
 };
 
 Removal removal_of(const std::string& compat) {
@@ -100,7 +86,28 @@ Removal removal_of(const std::string& compat) {
   return compat == "lumina" ? Removal::target : Removal::relaxed;
 }
 
-std::unique_ptr<Verifier> make_lantern(Options& options) {
+/// Of the codes that the options name, else of the model's. context: null: of none.
+std::shared_ptr<const NeighbourTable> table_of(Options& options, const VerifierContext* context) {
+  const std::string& used = options.text("table");
+  std::optional<bool> unit;
+  if (used != "used") unit = used == "unit";
+  const TokenId first = options.whole("first");
+  const int most = options.whole("k") + 1;  // the compatible rules remove one more
+  std::filesystem::path file = options.text("codebook");
+  if (file.empty() && context) {
+    if (!context->codebook)
+      options.misuse("codebook",
+                     "the file of an image tokenizer, since none is known of the model");
+    file = context->codebook();
+  }
+  if (file.empty()) return nullptr;
+  const CodeVectors vectors = read_code_vectors(file, unit);
+  if (!context) return nullptr;
+  NeighbourTables own;
+  return (context->tables ? *context->tables : own).get(vectors, most, first);
+}
+
+std::unique_ptr<Verifier> make_lantern(Options& options, const VerifierContext* context) {
   LanternSettings settings;
   settings.neighbours = options.whole("k");
   settings.multiplicative = !options.is_given("delta");
@@ -109,14 +116,8 @@ std::unique_ptr<Verifier> make_lantern(Options& options) {
     options.misuse("lambda", "either delta or lambda");
   settings.bound = settings.multiplicative ? lambda - 1 : delta;
   settings.removal = removal_of(options.text("compat"));
-  const std::string& rows = options.text("rows");
-  std::optional<bool> unit;
-  if (rows != "used") unit = rows == "unit";
-  const TokenId first = options.whole("first");
-  const std::string& codebook = options.text("codebook");
-  std::optional<CodeVectors> vectors;
-  if (!codebook.empty()) vectors = read_code_vectors(codebook, unit);
-  return std::make_unique<LanternRule>(std::move(vectors), first, settings, options.real("budget"));
+  settings.budget.each = options.real("budget");
+  return std::make_unique<LanternRule>(table_of(options, context), settings);
 }
 
 }  // namespace
@@ -127,7 +128,7 @@ VerifierEntry lantern_rule() {
               "relaxed: accepts image codes with the probability of those that look like them "
               "(LANTERN, arXiv:2410.03355; LANTERN++, 2502.06352); reports by how much at most",
           .options = {{"codebook", FreeText{"PATH"}, "",
-                       "of the tokenizer (safetensors or .pt); without it nothing is relaxed"},
+                       "of the tokenizer (safetensors or .pt); else the model's own"},
                       {"k", WholeNumber{1, 65535}, "10", "nearest codes that may join"},
                       {"lambda", RealNumber{1, 1000}, "2", "LANTERN++: largest factor of p"},
                       {"delta", RealNumber{0, 1}, "0", "LANTERN: largest addition to p, instead"},
@@ -135,7 +136,7 @@ VerifierEntry lantern_rule() {
                        "distortion a token, of the answer so far, from which on nothing is "
                        "relaxed; 0: none"},
                       {"first", WholeNumber{0, 1 << 24}, "0", "token of code 0"},
-                      {"rows", OneOf{{"used", "unit", "stored"}}, "used",
+                      {"table", OneOf{{"used", "unit", "stored"}}, "used",
                        "codes as the tokenizer uses them, divided by their norms, or as stored"},
                       {"compat", OneOf{{"none", "llamagen", "lumina"}}, "none",
                        "what a rejection takes along, as the paper's code for a model"}},

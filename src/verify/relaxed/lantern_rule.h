@@ -16,12 +16,25 @@ enum class Removal {
   target,  // as its code for Lumina-mGPT: as many from the target's law
 };
 
+/// How much distortion an answer may have before nothing is relaxed any more.
+struct LanternBudget {
+  double each = 0;                    // of a token, on the average; 0: any
+  double distortion = 0, tokens = 0;  // of the answer before the check
+
+  /// Behind the path of the check so far.
+  bool is_spent(const VerifyResult& result) const {
+    const double accepted = static_cast<double>(result.path.size()) - 1;
+    return each > 0 && distortion + result.distortion >= each * (tokens + accepted);
+  }
+};
+
 struct LanternSettings {
   const NeighbourTable* table = nullptr;  // null: nothing is relaxed
   int neighbours = 0;                     // at most
   double bound = 0;
   bool multiplicative = false;  // the bound is on p~ / p - 1, else on p~ - p
   Removal removal = Removal::relaxed;
+  LanternBudget budget = {};
 };
 
 /// A candidate's probability with that of its nearest neighbours, as many as the bound allows.
@@ -36,9 +49,10 @@ Relaxed relax(TokenId token, double p, const LanternSettings& settings, const We
   const double bound = settings.multiplicative ? settings.bound * p : settings.bound;
   Relaxed relaxed{p, 0};
   double sum = 0;
-  for (const TokenId other : settings.table->of(token)) {
-    if (relaxed.joined == settings.neighbours) break;
-    sum += weight(other);
+  const NearestCodes others = settings.table->of(token);
+  const std::size_t most = std::min(others.size(), static_cast<std::size_t>(settings.neighbours));
+  for (std::size_t i = 0; i < most; ++i) {
+    sum += weight(others[i]);
     if (sum > bound) break;
     relaxed = {p + sum, relaxed.joined + 1};
   }
@@ -53,12 +67,13 @@ template <RuledTree Tree, RuleDecisions<double> Decisions>
 class LanternWalk {
  public:
   LanternWalk(Tree& tree, Decisions& decisions, const LanternSettings& settings)
-      : tree_(tree), decisions_(decisions), settings_(settings) {}
+      : tree_(tree), decisions_(decisions), table_(settings.table), settings_(settings) {}
 
   VerifyResult run() {
     VerifyResult result{{0}, 0};
     while (true) {
       const NodeId node = result.path.back();
+      settings_.table = settings_.budget.is_spent(result) ? nullptr : table_;
       Law<double> p = tree_.target(node);
       const NodeId child = accepted_child(node, p, result);
       if (child < 0) {
@@ -108,10 +123,12 @@ class LanternWalk {
   /// Neighbours that a rejected candidate takes along.
   std::set<TokenId> taken(TokenId token, int joined) const {
     if (joined == 0) return {};
-    const auto all = settings_.table->of(token);
+    const NearestCodes all = settings_.table->of(token);
     const auto most = static_cast<std::size_t>(
         settings_.removal == Removal::relaxed ? joined : settings_.neighbours + 1);
-    return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(most, all.size()))};
+    std::set<TokenId> tokens;
+    for (std::size_t i = 0; i < std::min(most, all.size()); ++i) tokens.insert(all[i]);
+    return tokens;
   }
 
   static Law<double> without(const Law<double>& law, const std::set<TokenId>& tokens) {
@@ -150,7 +167,8 @@ class LanternWalk {
 
   Tree& tree_;
   Decisions& decisions_;
-  const LanternSettings& settings_;
+  const NeighbourTable* table_;
+  LanternSettings settings_;  // whose table is that of the node that is looked at
 };
 
 }  // namespace talon

@@ -3,42 +3,18 @@
 #include <fstream>
 
 #include "core/error.h"
-#include "io/formats/write_safetensors.h"
-#include "io/json_text.h"
-#include "io/zstd.h"
 #include "verify/relaxed/lantern_rule.h"
+#include "verify/relaxed/test_codebook.h"
 #include "verify/test_input.h"
 
 namespace talon::lantern_test {
 namespace {
 
-namespace fs = std::filesystem;
-
-const Json& recorded() {
-  static const Json json =
-      parse_json(read_zstd(TALON_TEST_DATA "/golden/methods/lantern.json.zst"), "lantern.json");
-  return json;
-}
-
-std::vector<std::vector<float>> rows_of(const Json& json) {
-  return json.get<std::vector<std::vector<float>>>();
-}
-
-std::vector<float> codebook(const std::string& name) {
-  for (const Json& stored : recorded()["codebooks"]) {
-    if (stored["name"] != name) continue;
-    std::vector<float> all;
-    for (const auto& row : rows_of(stored["codebook"]))
-      all.insert(all.end(), row.begin(), row.end());
-    return all;
-  }
-  return {};
-}
-
-NeighbourTable table_of(const std::string& name, int most, TokenId first = 0) {
-  return NeighbourTable(CodeVectors(codebook(name), name == "A" ? 8 : 4, /*unit=*/false), most,
-                        first);
-}
+using test::codebook;
+using test::CodebookFile;
+using test::recorded;
+using test::rows_of;
+using test::table_of;
 
 Law<double> processed(const std::vector<float>& logits, const Json& processor) {
   SamplerOptions options{.temperature = 1};
@@ -133,47 +109,6 @@ LanternSettings settings_of(const Json& setting, const NeighbourTable& table, Re
 
 constexpr int kAll = 1000;
 
-TEST(NeighbourTable, IsTheOfficialOne) {
-  for (const Json& stored : recorded()["codebooks"]) {
-    const std::string name = stored["name"];
-    const NeighbourTable table = table_of(name, kAll);
-    const auto expected = stored["table"].get<std::vector<std::vector<TokenId>>>();
-    for (std::size_t code = 0; code < expected.size(); ++code) {
-      const auto found = table.of(static_cast<TokenId>(code));
-      EXPECT_EQ(std::vector<TokenId>(found.begin(), found.end()), expected[code]) << name << code;
-    }
-  }
-}
-
-TEST(NeighbourTable, LeavesTokensThatAreNoCodesAloneAndUsesUnitRowsIfAsked) {
-  const std::vector<float> rows = {1, 0, 10, 1, 1, 0.5f};
-  const NeighbourTable stored(CodeVectors(rows, 2, /*unit=*/false), 1, /*first=*/4);
-  const NeighbourTable unit(CodeVectors(rows, 2, /*unit=*/true), 1, /*first=*/4);
-  EXPECT_TRUE(stored.of(3).empty());
-  EXPECT_TRUE(stored.of(7).empty());
-  EXPECT_EQ(stored.of(4)[0], 6);
-  EXPECT_EQ(unit.of(4)[0], 5) << "10, 1 points nearly where 1, 0 does";
-}
-
-TEST(NeighbourTable, OfManyCodesIsThatOfAllDistances) {
-  constexpr int kCodes = 333, kKept = 20;
-  std::vector<float> values;
-  for (int i = 0; i < 3 * kCodes; ++i) values.push_back(static_cast<float>(i * i % 97));
-  const CodeVectors vectors(values, 3, /*unit=*/false);
-  const NeighbourTable table(vectors, kKept, 0);
-  for (int code = 0; code < kCodes; ++code) {
-    std::vector<std::pair<double, TokenId>> all;
-    for (int other = 0; other < kCodes; ++other) {
-      double squares = 0;
-      for (int i = 0; i < 3; ++i)
-        squares += std::pow(values[3 * code + i] - values[3 * other + i], 2);
-      if (other != code) all.emplace_back(squares, other);
-    }
-    std::ranges::sort(all);
-    for (std::size_t i = 0; i < kKept; ++i) ASSERT_EQ(table.of(code)[i], all[i].second) << code;
-  }
-}
-
 TEST(LanternRule, OnFixedTreesDecidesAsTheOfficialCode) {
   std::size_t candidates = 0;
   for (const Json& stored : recorded()["dynamic"]) {
@@ -258,46 +193,9 @@ TEST(LanternRule, ARejectionForLuminaLeavesSomethingToDraw) {
   EXPECT_EQ(decisions.next.of(2), 0.5);
 }
 
-/// A codebook as a tokenizer's file has it, with another tensor if one is named.
-class CodebookFile {
- public:
-  explicit CodebookFile(const std::string& prefix = "", const std::string& other = "",
-                        std::vector<float> rows = codebook("A"), std::int64_t width = 8) {
-    std::string name = (fs::temp_directory_path() / "talon-codes-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-    const auto bytes = std::as_bytes(std::span(rows));
-    const auto codes = std::ssize(rows) / width;
-    std::vector<TensorToWrite> tensors = {
-        {prefix + "quantize.embedding.weight", StorageType::f32, {codes, width}, bytes}};
-    if (!other.empty())
-      tensors.push_back({prefix + other, StorageType::f32, {1}, bytes.first(sizeof(float))});
-    write_safetensors(path(), tensors);
-  }
-  ~CodebookFile() { fs::remove_all(folder_); }
-  fs::path path() const { return folder_ / "vq.safetensors"; }
-
- private:
-  fs::path folder_;
-};
-
-TEST(NeighbourTable, ReadsCodesAsTheirTokenizerUsesThem) {
-  const std::vector<float> rows = {1, 0, 10, 1, 1, 0.5f};  // as above
-  const auto nearest = [](const CodebookFile& file, std::optional<bool> unit) {
-    return NeighbourTable(read_code_vectors(file.path(), unit), 1, 0).of(0)[0];
-  };
-  constexpr TokenId kByUnit = 1, kByStored = 2;
-  const CodebookFile plain("", "", rows, 2);
-  const CodebookFile janus("gen_vision_model.", "decoder.mid.0.norm1.weight", rows, 2);
-  const CodebookFile chameleon("", "decoder.up.0.block.0.norm1.weight", rows, 2);
-  const CodebookFile of_model("model.vqmodel.", "encoder.conv_in.weight", rows, 2);
-  EXPECT_EQ(nearest(plain, std::nullopt), kByUnit);
-  EXPECT_EQ(nearest(janus, std::nullopt), kByUnit);
-  EXPECT_EQ(nearest(chameleon, std::nullopt), kByStored);
-  EXPECT_EQ(nearest(of_model, std::nullopt), kByStored);
-  for (const CodebookFile* file : {&plain, &janus, &chameleon, &of_model}) {
-    EXPECT_EQ(nearest(*file, true), kByUnit);
-    EXPECT_EQ(nearest(*file, false), kByStored);
-  }
+/// For use, with the codes that its options name, or as one that nobody has given codes.
+std::unique_ptr<Verifier> rule_of(const std::string& text) {
+  return text == "lantern" ? make_verifier(text) : make_verifier(text, {});
 }
 
 TEST(LanternRule, GreedilyRelaxesWhatTheSamplerDrawsFrom) {
@@ -311,7 +209,7 @@ TEST(LanternRule, GreedilyRelaxesWhatTheSamplerDrawsFrom) {
     row[kDrafted] = logit;
     row[9] = 1;  // is drawn, where the drafted one is not
     TestInput test(tree, {row, row}, options);
-    return make_verifier(by)->verify(test.input()).path.size();
+    return rule_of(by)->verify(test.input()).path.size();
   };
   EXPECT_EQ(nodes_kept(0, {}, rule), 2u) << "by its neighbours";
   EXPECT_EQ(nodes_kept(0, {}, "lantern"), 1u);
@@ -332,7 +230,7 @@ TEST(LanternRule, GreedilyRelaxesWhatTheSamplerDrawsFrom) {
   seen.add(0, kDrafted, 0);
   const auto kept = [&](double penalty) {
     TestInput test(seen, {row, row}, {.repetition_penalty = penalty});
-    return make_verifier(nearest)->verify(test.input()).path.size();
+    return rule_of(nearest)->verify(test.input()).path.size();
   };
   EXPECT_EQ(kept(1), 2u);
   EXPECT_EQ(kept(1000), 1u);
@@ -351,11 +249,11 @@ TEST(LanternRule, GreedilyDecidesAsTheOfficialCode) {
       std::string rule = "lantern";
       if (!result["k"].is_null()) {
         const double delta = result["delta"];
-        rule += fmt::format(":codebook={},rows=stored,k={},{}={}", file.path().string(),
+        rule += fmt::format(":codebook={},table=stored,k={},{}={}", file.path().string(),
                             result["k"].get<int>(), delta > 1 ? "lambda" : "delta", delta);
       }
       TestInput test(tree, rows_of(stored["target_logits"]), {});
-      const VerifyResult found = make_verifier(rule)->verify(test.input());
+      const VerifyResult found = rule_of(rule)->verify(test.input());
       EXPECT_EQ(found.path.size() - 1, result["accept_length"].get<std::size_t>()) << rule;
       EXPECT_EQ(found.next, result["next_token"].get<TokenId>()) << rule;
       relaxed += found.distortion > 0 ? 1 : 0;
@@ -386,6 +284,49 @@ TEST(LanternRule, CountsWhatWasAcceptedByRelaxation) {
   EXPECT_EQ(relaxed(settings, true), 0);
 }
 
+/// Each code is drafted and accepted for the other that looks like it.
+TEST(LanternRule, ABudgetIsLookedAtBeforeEachToken) {
+  const std::vector<float> rows = {0, 0, 1, 0, 9, 9};  // codes 0 and 1 are alike
+  const NeighbourTable table(CodeVectors(rows, 2, /*unit=*/false), 1, 0);
+  RecordedTree tree;
+  tree.tokens = {2, 0, 0, 0};
+  tree.set_parents({-1, 0, 1, 2});
+  tree.targets.assign(4, Law<double>{{{1, 0.5}, {2, 0.5}}});
+  const auto walked = [&](double budget, const Json& steps) {
+    LanternSettings settings{.table = &table, .neighbours = 1, .bound = 1};
+    settings.budget = {.each = budget, .distortion = 0, .tokens = 1};
+    RecordedDecisions decisions(steps);
+    const VerifyResult result = LanternWalk(tree, decisions, settings).run();
+    EXPECT_EQ(decisions.used, steps.size());
+    return result;
+  };
+  const VerifyResult free = walked(0, Json::parse("[[0.5, 1], [0.5, 1], [0.5, 1]]"));
+  EXPECT_EQ(free.path.size(), 4u);
+  EXPECT_NEAR(free.distortion, 1.5, 1e-9);
+  // Behind the first token .5 of the 2 times .25 are spent.
+  const VerifyResult kept = walked(0.25, Json::parse("[[0.5, 1], [0, 0]]"));
+  EXPECT_EQ(kept.path.size(), 2u);
+  EXPECT_NEAR(kept.distortion, 0.5, 1e-9);
+}
+
+TEST(LanternRule, ComparesTheCodesOfTheModelUnlessItsOptionsNameOthers) {
+  const CodebookFile file, few("", "", {0, 0, 1, 0, 9, 9}, 2);
+  NeighbourTables tables;
+  const VerifierContext context{.codebook = [&] { return file.path(); }, .tables = &tables};
+  EXPECT_EQ(make_verifier("lantern:k=10,lambda=2", context)->codes(), 64);
+  const std::string named = "lantern:table=stored,codebook=" + few.path().string();
+  EXPECT_EQ(make_verifier(named, context)->codes(), 3);
+  EXPECT_EQ(make_verifier(named, {})->codes(), 3);
+  try {
+    make_verifier("lantern:k=10,lambda=2", {});
+    FAIL() << "it would relax nothing";
+  } catch (const UsageError& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "lantern: option codebook: expected the file of an image tokenizer, since none is "
+              "known of the model, found \"\"");
+  }
+}
+
 TEST(LanternRule, ReportsBoundsAndRefusals) {
   const CodebookFile file;
   const std::string path = file.path().string();
@@ -394,7 +335,7 @@ TEST(LanternRule, ReportsBoundsAndRefusals) {
   const std::vector<float> flat(64, 0.0f);
   const auto distortion = [&](const std::string& rule) {
     TestInput test(tree, {flat, flat}, {.temperature = 1});
-    return make_verifier(rule)->verify(test.input()).distortion;
+    return rule_of(rule)->verify(test.input()).distortion;
   };
   EXPECT_EQ(distortion("lantern"), 0);
   EXPECT_NEAR(distortion("lantern:codebook=" + path + ",lambda=4"), 3.0 / 64, 1e-9);
@@ -405,15 +346,15 @@ TEST(LanternRule, ReportsBoundsAndRefusals) {
     VerifyInput input = test.input();
     input.prompt_length = 0;  // an answer of one token
     input.distortion = before;
-    return make_verifier("lantern:lambda=4,budget=0.25,codebook=" + path)->verify(input).distortion;
+    return rule_of("lantern:lambda=4,budget=0.25,codebook=" + path)->verify(input).distortion;
   };
   EXPECT_NEAR(relaxed(0.24), 3.0 / 64, 1e-9);
   EXPECT_EQ(relaxed(0.25), 0) << "the budget is spent";
-  EXPECT_EQ(make_verifier("lantern:codebook=" + path)->codes(), 64);
+  EXPECT_EQ(rule_of("lantern:codebook=" + path)->codes(), 64);
   EXPECT_EQ(make_verifier("lantern")->codes(), 0);
   const std::vector<float> few(32, 0.0f);  // of a model with fewer codes than the codebook
   TestInput greedy(tree, {few, few}, {});
-  const auto rule = make_verifier("lantern:codebook=" + path + ",delta=1,k=60");
+  const auto rule = rule_of("lantern:codebook=" + path + ",delta=1,k=60");
   EXPECT_EQ(rule->verify(greedy.input()).path.size(), 2u);
   EXPECT_THROW(make_verifier("lantern:codebook=/nowhere/vq.safetensors"), Error);
   EXPECT_THROW(make_verifier("lantern:delta=0.1,lambda=2"), UsageError);

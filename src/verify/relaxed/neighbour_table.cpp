@@ -1,13 +1,18 @@
 #include "verify/relaxed/neighbour_table.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <utility>
 
 #include "core/error.h"
+#include "core/machine/available_memory.h"
 #include "io/checkpoint.h"
 #include "io/pictures/vq_names.h"
+#include "io/sha256.h"
 
 namespace talon {
 namespace {
@@ -70,7 +75,10 @@ CodeVectors::CodeVectors(std::span<const float> codebook, int row_width, bool un
 NeighbourTable::NeighbourTable(const CodeVectors& vectors, int most, TokenId first)
     : first_(first), codes_(static_cast<int>(vectors.codes())) {
   const std::size_t codes = vectors.codes(), width = vectors.width;
+  expects(codes <= std::size_t{kMostCodes}, "codes of 16 bits");
   kept_ = std::min(static_cast<std::size_t>(most), codes - std::min<std::size_t>(codes, 1));
+  require_available(codes * kept_ * sizeof(neighbours_[0]),
+                    fmt::format("lantern: table of {} neighbours of {} codes", kept_, codes));
   neighbours_.reserve(codes * kept_);
   const std::size_t stride = rounded_up(codes, kBlock);
   const std::vector<double> columns = transposed(vectors, stride);
@@ -91,34 +99,47 @@ NeighbourTable::NeighbourTable(const CodeVectors& vectors, int most, TokenId fir
 }
 
 void NeighbourTable::add_nearest(std::size_t code, std::span<const double> distances) {
-  std::vector<std::pair<double, TokenId>> others;
+  std::vector<std::pair<double, std::uint16_t>> others;
   others.reserve(distances.size());
   for (std::size_t other = 0; other < distances.size(); ++other) {
-    if (other != code) others.emplace_back(distances[other], static_cast<TokenId>(other));
+    if (other != code) others.emplace_back(distances[other], static_cast<std::uint16_t>(other));
   }
   const auto end = others.begin() + static_cast<std::ptrdiff_t>(kept_);
   if (end != others.end()) std::nth_element(others.begin(), end, others.end());
   std::sort(others.begin(), end);
   std::transform(others.begin(), end, std::back_inserter(neighbours_),
-                 [this](const auto& other) { return other.second + first_; });
+                 [](const auto& other) { return other.second; });
 }
 
-std::span<const TokenId> NeighbourTable::of(TokenId token) const {
+NearestCodes NeighbourTable::of(TokenId token) const {
   if (token < first_ || token - first_ >= codes_) return {};
-  return std::span(neighbours_).subspan(static_cast<std::size_t>(token - first_) * kept_, kept_);
+  const auto code = static_cast<std::size_t>(token - first_);
+  return {std::span(neighbours_).subspan(code * kept_, kept_), first_};
+}
+
+std::shared_ptr<const NeighbourTable> NeighbourTables::get(const CodeVectors& vectors, int most,
+                                                           TokenId first) {
+  const std::string codes =
+      fmt::format("{} {}", vectors.width, sha256_of(std::as_bytes(std::span(vectors.rows))));
+  std::erase_if(known_, [](const Known& one) { return one.table.expired(); });
+  for (const Known& one : known_) {
+    if (one.codes == codes && one.first == first && one.most >= most) return one.table.lock();
+  }
+  // So that rules which ask for a few more each have few tables.
+  const auto kept = static_cast<int>(std::bit_ceil(static_cast<unsigned>(most)));
+  const auto table = std::make_shared<const NeighbourTable>(vectors, kept, first);
+  known_.push_back({codes, first, kept, table});
+  return table;
 }
 
 CodeVectors read_code_vectors(const std::filesystem::path& file, std::optional<bool> unit) {
-  constexpr std::int64_t kMostCodes = 1 << 17;
   const Checkpoint checkpoint = open_checkpoint(file);
   const StoredTensor& stored = checkpoint.require(vq_prefix(checkpoint) + std::string(kVqCodebook));
   const bool fits = stored.shape.size() == 2 && stored.shape[0] > 0 && stored.shape[1] > 0 &&
-                    stored.shape[0] <= kMostCodes;
+                    stored.shape[0] <= NeighbourTable::kMostCodes;
   if (!fits) {
-    fail(
-        "load {}: tensor \"{}\": expected [codes, width] with at most {} codes, found {} "
-        "dimensions",
-        file.string(), stored.name, kMostCodes, stored.shape.size());
+    fail("load {}: tensor \"{}\": expected [codes, width] with at most {} codes, found [{}]",
+         file.string(), stored.name, NeighbourTable::kMostCodes, fmt::join(stored.shape, ", "));
   }
   std::vector<float> rows(static_cast<std::size_t>(stored.shape[0] * stored.shape[1]));
   dequantize(stored.type, stored.bytes, rows);

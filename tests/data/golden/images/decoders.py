@@ -1,24 +1,28 @@
 """Decoders of the tokenizers of images, LlamaGen's (arXiv:2406.06525) and Chameleon's (arXiv:2405.09818): codes to pixels."""
-import math
-
 import torch
 import torch.nn.functional as F
 
-from weights import near_one, ternary
+from layers import Layers
+from weights import ternary
 
-GROUPS = 32
+
+def codebook(g, codes, width):
+    vectors = ternary(g, codes, width, scale=1.0)
+    vectors[vectors.abs().sum(1) == 0] = 0.5
+    return vectors
 
 
 def chameleon_name(name, levels):
-    """Of a tensor of the decoder in the files of Chameleon's tokenizer, whose levels count downwards."""
-    for ours, theirs in (("mid.0", "mid.block_1"), ("mid.1", "mid.attn_1"), ("mid.2", "mid.block_2")):
-        name = name.replace("decoder." + ours, "decoder." + theirs)
+    """Of a tensor in the files of Chameleon's tokenizer, the levels of whose decoder count downwards."""
+    for ours, theirs in ((".mid.0", ".mid.block_1"), (".mid.1", ".mid.attn_1"), (".mid.2", ".mid.block_2"),
+                         ("encoder.conv_blocks.", "encoder.down.")):
+        name = name.replace(ours, theirs)
     for level in range(levels):
         name = name.replace(f"decoder.conv_blocks.{level}.", f"decoder.up.{levels - 1 - level}.")
     return name.replace(".res.", ".block.")
 
 
-class Decoder:
+class Decoder(Layers):
     """The decoder of the tokenizer: codes to pixels."""
 
     unit_codes, attends_in_levels = True, True
@@ -26,9 +30,7 @@ class Decoder:
     def __init__(self, channels, multipliers, blocks, latent, codes, code_width, seed):
         self.g = torch.Generator().manual_seed(seed)
         self.multipliers, self.blocks = multipliers, blocks
-        self.w = {"quantize.embedding.weight": ternary(self.g, codes, code_width, scale=1.0)}
-        empty = self.w["quantize.embedding.weight"].abs().sum(1) == 0
-        self.w["quantize.embedding.weight"][empty] = 0.5
+        self.w = {"quantize.embedding.weight": codebook(self.g, codes, code_width)}
         self.w["quantize.codebook_used"] = torch.zeros(65536)
         self.add_conv("post_quant_conv", code_width, latent, 1)
         width = channels * multipliers[-1]
@@ -47,46 +49,6 @@ class Decoder:
                 self.add_conv(f"{at}upsample.conv", width, width, 3)
         self.add_norm("decoder.norm_out", width)
         self.add_conv("decoder.conv_out", width, 3, 3)
-
-    def add_conv(self, name, i, o, side):
-        self.w[name + ".weight"] = ternary(self.g, o, i, side, side, scale=1.2 / math.sqrt(i * side * side))
-        self.w[name + ".bias"] = ternary(self.g, o, scale=0.1)
-
-    def add_norm(self, name, width):
-        self.w[name + ".weight"] = near_one(self.g, width)
-        self.w[name + ".bias"] = ternary(self.g, width, scale=0.1)
-
-    def add_block(self, name, i, o):
-        self.add_norm(name + ".norm1", i)
-        self.add_conv(name + ".conv1", i, o, 3)
-        self.add_norm(name + ".norm2", o)
-        self.add_conv(name + ".conv2", o, o, 3)
-        if i != o:
-            self.add_conv(name + ".nin_shortcut", i, o, 1)
-
-    def add_attention(self, name, width):
-        self.add_norm(name + ".norm", width)
-        for part in (".q", ".k", ".v", ".proj_out"):
-            self.add_conv(name + part, width, width, 1)
-
-    def conv(self, name, x):
-        weight = self.w[name + ".weight"]
-        return F.conv2d(x, weight, self.w[name + ".bias"], padding=weight.shape[2] // 2)
-
-    def norm(self, name, x):
-        return F.group_norm(x, GROUPS, self.w[name + ".weight"], self.w[name + ".bias"], 1e-6)
-
-    def block(self, name, x):
-        y = self.conv(name + ".conv1", F.silu(self.norm(name + ".norm1", x)))
-        y = self.conv(name + ".conv2", F.silu(self.norm(name + ".norm2", y)))
-        return y + (self.conv(name + ".nin_shortcut", x) if name + ".nin_shortcut.weight" in self.w else x)
-
-    def attention(self, name, x):
-        b, c, h, w = x.shape
-        y = self.norm(name + ".norm", x)
-        q, k, v = (self.conv(name + part, y).reshape(c, h * w) for part in (".q", ".k", ".v"))
-        share = (q.T @ k / math.sqrt(c)).softmax(-1)
-        return x + self.conv(name + ".proj_out", (v @ share.T).reshape(b, c, h, w))
 
     def decode(self, codes, rows, columns):
         vectors = self.w["quantize.embedding.weight"][codes]

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 
 from decoders import ChameleonDecoder, Decoder, chameleon_name
+from encoders import record_encoders
 from weights import compress, near_one, ternary, write_safetensors
 
 
@@ -421,6 +422,8 @@ def main(folder):
 
     decoder = Decoder(channels=32, multipliers=(1, 2), blocks=1, latent=24, codes=48, code_width=8, seed=5)
     training_file(folder / "vq.pt", decoder.w)
+    codebook = "quantize.embedding.weight"
+    write_safetensors(folder / "words/vq.safetensors", {**decoder.w, codebook: decoder.w[codebook][:words.codes]})
     codes = torch.randint(0, 48, (15,), generator=torch.Generator().manual_seed(6))
     write_safetensors(folder / "vq.golden.safetensors",
                       {"codes": codes.int(), "pixels": decoder.decode(codes, 3, 5)})
@@ -431,6 +434,7 @@ def main(folder):
     codes = torch.randint(0, 24, (8,), generator=torch.Generator().manual_seed(8))
     write_safetensors(folder / "chameleon_vq.golden.safetensors",
                       {"codes": codes.int(), "pixels": chameleon.decode(codes, 2, 4)})
+    record_encoders(folder)
     record_captions(folder)
     record_chameleon(folder, "anole", "chameleon", seed=21, row_ends=False)
     record_chameleon(folder, "lumina", "chameleon_xllmx", seed=31, row_ends=True)

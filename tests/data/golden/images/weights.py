@@ -18,7 +18,7 @@ def write_safetensors(path, tensors):
     header, offset, chunks = {}, 0, []
     for name, tensor in tensors.items():
         data = tensor.contiguous().numpy()
-        kind = {"float32": "F32", "int32": "I32"}[str(data.dtype)]
+        kind = {"float32": "F32", "int32": "I32", "uint8": "U8"}[str(data.dtype)]
         raw = data.tobytes()
         header[name] = {"dtype": kind, "shape": list(data.shape), "data_offsets": [offset, offset + len(raw)]}
         offset += len(raw)

@@ -98,7 +98,7 @@ export class Easel {
       caption,
       count: drawing.count,
       seed: drawing.seed === "" ? Math.floor(Math.random() * mostSeed) : Number(drawing.seed),
-      guidance: drawing.guidance,
+      guidance: drawing.guidance ?? facts.guidance,
       temperature: drawing.temperature,
       drafter: drawing.drafter,
     };
@@ -173,17 +173,18 @@ export class Easel {
   }
 
   private slider(label: string, key: "guidance" | "temperature", least: number, most: number, step: number): HTMLElement {
-    const shown = h("output", {}, String(drawing[key]));
+    const value = () => String(drawing[key] ?? this.model.facts.guidance);
+    const shown = h("output", {}, value());
     const input = h("input", {
       type: "range",
       "aria-label": label, // the label's own is the output
       min: String(least),
       max: String(most),
       step: String(step),
-      value: String(drawing[key]),
+      value: value(),
       oninput: () => {
         this.set(key, Number(input.value));
-        shown.value = String(drawing[key]);
+        shown.value = value();
       },
     });
     return h("label", { class: "field" }, h("span", {}, label, shown), input);

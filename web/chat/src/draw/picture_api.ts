@@ -8,6 +8,8 @@ export interface PictureFacts {
   rows: number;
   prompt: "words" | "class" | "caption" | "text";
   drafter: string;
+  /** That the model is drawn with. */
+  guidance: number;
   styles?: string[];
   classes?: number;
   words?: string[];

@@ -5,12 +5,13 @@ export interface DrawingSettings {
   style: string;
   count: number;
   seed: string;
-  guidance: number;
+  /** null: as the model is drawn with. */
+  guidance: number | null;
   temperature: number;
   drafter: string;
 }
 
-export const usualDrawing: DrawingSettings = { model: "", prompt: "", style: "", count: 4, seed: "", guidance: 2, temperature: 1, drafter: "" };
+export const usualDrawing: DrawingSettings = { model: "", prompt: "", style: "", count: 4, seed: "", guidance: null, temperature: 1, drafter: "" };
 
 const key = "talon-drawing";
 

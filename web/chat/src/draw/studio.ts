@@ -92,7 +92,7 @@ export class Studio {
     });
   }
 
-  private facts: PictureFacts = { width: 1, height: 1, columns: 1, rows: 1, prompt: "text", drafter: "" };
+  private facts: PictureFacts = { width: 1, height: 1, columns: 1, rows: 1, prompt: "text", drafter: "", guidance: 1 };
 
   private anotherSeed(series: Series): void {
     const seed = Math.floor(Math.random() * 2 ** 31);

@@ -21,8 +21,9 @@ constexpr const char* kSchemaOfA =
 Tokenizer tokenizer_with_marks() {
   std::ifstream file(TALON_TEST_DATA "/text/byte_level/tokenizer.json");
   Json json = Json::parse(file);
-  for (const char* mark : {"<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>",
-                           "<|call|>", "<|return|>", "<think>", "</think>"}) {
+  for (const char* mark :
+       {"<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|call|>",
+        "<|return|>", "<think>", "</think>", "<|tool_call>", "<tool_call|>"}) {
     Json token = json["added_tokens"][0];
     token["id"] = json["added_tokens"].back()["id"].get<int>() + 1;
     token["content"] = mark;
@@ -66,6 +67,15 @@ Taken taken(const std::optional<GrammarText>& grammar, const std::string& text) 
     tokens.push_back(token);
   }
   return state->is_complete({tokens, {}}) ? Taken::whole : Taken::begun;
+}
+
+/// Whether an answer may be that text and no more.
+bool may_end(const std::optional<GrammarText>& grammar, const std::string& text) {
+  if (taken(grammar, text) == Taken::refused) return false;
+  const std::vector<TokenId> ends = tokenizer().encode("<|return|>");
+  const GrammarCompiler compiler(tokenizer(), tokenizer().vocabulary_size());
+  const std::vector<TokenId> tokens = tokenizer().encode(text);
+  return compiler.compile(*grammar)->start(ends)->allows({tokens, {}}, ends[0]);
 }
 
 ReadAnswer read_whole(const AnswerStyle& style, const std::string& text) {
@@ -206,6 +216,113 @@ TEST(AnswerGrammar, OfStrictToolsHasOneCallWhereThereMayBeNoMore) {
   EXPECT_EQ(taken(one, call), Taken::begun);
   EXPECT_EQ(taken(one, call + " So."), Taken::begun);
   EXPECT_EQ(taken(one, call + call), Taken::refused);
+}
+
+/// A call whose arguments stand between two texts.
+struct StrictCall {
+  ToolDialect dialect;
+  const char* begin;
+  const char* end;
+  const char* good = R"({"a": 1})";
+  const char* bad = R"({"b")";
+};
+const StrictCall kStrictCalls[] = {
+    {ToolDialect::hermes, "<tool_call>\n{\"name\": \"get\", \"arguments\": ", "}\n</tool_call>"},
+    {ToolDialect::seed,
+     "<seed:tool_call>{\"name\": \"get\", \"arguments\": ", "}</seed:tool_call>"},
+    {ToolDialect::mistral, R"([TOOL_CALLS] [{"name": "get", "arguments": )", "}]"},
+    {ToolDialect::granite, R"(<|tool_call|>[{"name": "get", "arguments": )", "}]"},
+    {ToolDialect::nemotron, R"(<TOOLCALL>[{"name": "get", "arguments": )", "}]</TOOLCALL>"},
+    {ToolDialect::cohere,
+     R"(<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "get", "parameters": )",
+     "}]<|END_ACTION|>"},
+    {ToolDialect::deepseek, "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get<｜tool▁sep｜>",
+     "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"},
+    {ToolDialect::kimi,
+     "<|tool_calls_section_begin|><|tool_call_begin|>functions.get:0<|tool_call_argument_begin|>",
+     "<|tool_call_end|><|tool_calls_section_end|>"},
+    {ToolDialect::functiongemma, "<start_function_call>call:get", "<end_function_call>"},
+    {ToolDialect::gemma4, "<|tool_call>call:get", "<tool_call|>"},
+    {ToolDialect::olmo, "<function_calls>\nget(", ")\n</function_calls>", "a=1", "b"}};
+
+TEST(AnswerGrammar, OfStrictToolsBindsCallsOfEveryFamilyThatMarksThem) {
+  for (const StrictCall& call : kStrictCalls) {
+    AnswerStyle style;
+    style.dialect = call.dialect;
+    const auto grammar = answer_grammar(one_tool(/*strict=*/true), style, tokenizer(), {});
+    const std::string begin = std::string("Hi. ") + call.begin;
+    const std::string whole = begin + call.good + call.end;
+    EXPECT_TRUE(may_end(grammar, "Hi {a} <b>.")) << call.begin;
+    EXPECT_FALSE(may_end(grammar, begin)) << begin;
+    EXPECT_EQ(taken(grammar, begin + call.bad), Taken::refused) << begin;
+    EXPECT_EQ(taken(grammar, begin + "x"), Taken::refused) << begin;
+    EXPECT_TRUE(may_end(grammar, whole)) << whole;
+    EXPECT_TRUE(may_end(grammar, whole + call.begin + call.good + call.end)) << whole;
+    const ReadAnswer answer = read_whole(style, whole);
+    EXPECT_EQ(answer.content, "Hi.") << whole;
+    ASSERT_EQ(answer.calls.size(), 1U) << whole;
+    EXPECT_EQ(answer.calls[0].name, "get");
+    EXPECT_EQ(Json::parse(answer.calls[0].arguments), Json({{"a", 1}})) << whole;
+    EXPECT_FALSE(answer_grammar(one_tool(), style, tokenizer(), {})) << "it is not strict";
+  }
+}
+
+TEST(AnswerGrammar, OfStrictToolsLeavesWhatTheModelThinks) {
+  AnswerStyle style;
+  style.reasons = true;
+  const std::string thought = "<think>I look.</think>\n";
+  for (const StrictCall& call : kStrictCalls) {
+    style.dialect = call.dialect;
+    const auto grammar = answer_grammar(one_tool(/*strict=*/true), style, tokenizer(), {});
+    EXPECT_TRUE(may_end(grammar, thought + "Hi.")) << call.begin;
+    for (const std::string& before : {thought, std::string("<think>I look.")}) {
+      EXPECT_TRUE(may_end(grammar, before + call.begin + call.good + call.end)) << call.begin;
+      EXPECT_EQ(taken(grammar, before + call.begin + call.bad), Taken::refused) << call.begin;
+    }
+  }
+}
+
+TEST(AnswerGrammar, OfStrictToolsBindsTheMessageOfHarmonyThatCalls) {
+  const std::string call = "<|channel|>commentary to=functions.get <|constrain|>json<|message|>";
+  const std::string next = "<|end|><|start|>assistant";
+  const auto grammar = answer_grammar(one_tool(/*strict=*/true), harmony(), tokenizer(), {});
+  const std::string said = "<|channel|>commentary<|message|>I look." + next;
+  for (const std::string& lead : {std::string(), std::string(kThought), kThought + said}) {
+    EXPECT_EQ(taken(grammar, lead + call + R"({"a": 1})"), Taken::whole) << lead;
+    EXPECT_EQ(taken(grammar, lead + call + R"({"b")"), Taken::refused) << lead;
+    EXPECT_TRUE(may_end(grammar, lead + kFinal + "Hi.")) << lead;
+  }
+  const auto continued = answer_grammar(one_tool(/*strict=*/true), harmony(true), tokenizer(), {});
+  EXPECT_TRUE(may_end(continued, " you."));
+  EXPECT_EQ(taken(continued, " you." + next + call + R"({"a": 1})"), Taken::whole);
+  EXPECT_EQ(taken(continued, " you." + next + call + R"({"b")"), Taken::refused);
+}
+
+TEST(AnswerGrammar, OfStrictToolsBindsCallsOfLlamaWithAndWithoutAMark) {
+  AnswerStyle style;
+  style.dialect = ToolDialect::llama3;
+  style.tools = {"get"};
+  const auto grammar = answer_grammar(one_tool(/*strict=*/true), style, tokenizer(), {});
+  for (const char* begin :
+       {R"({"name": "get", "parameters": )", "\n\n{\"name\":\"get\",\"parameters\":",
+        R"({"type": "function", "name": "get", "parameters": )",
+        R"(<|python_tag|>{"name": "get", "parameters": )"}) {
+    const std::string whole = std::string(begin) + R"({"a": 1}})";
+    EXPECT_TRUE(may_end(grammar, whole)) << begin;
+    EXPECT_TRUE(may_end(grammar, whole + "; " + R"({"name": "get", "parameters": {"a": 2}})"));
+    EXPECT_EQ(read_whole(style, whole).calls.size(), 1U) << begin;
+    EXPECT_EQ(taken(grammar, std::string(begin) + R"({"b")"), Taken::refused) << begin;
+    EXPECT_EQ(taken(grammar, whole + " So."), Taken::refused) << begin;
+  }
+  for (const char* text : {"Hi {a}.", R"({"name": "Alice", "parameters": {"x": 1}})",
+                           R"({"colour": {"name": "red"}})", R"({"name": "getter"})"}) {
+    EXPECT_TRUE(may_end(grammar, text)) << text;
+    EXPECT_TRUE(read_whole(style, text).calls.empty()) << text;
+  }
+  for (const char* text : {R"({"name": "get"})", R"({"x": 1, "name" : "get",)",
+                           R"({"parameters": {"b": 2}, "name": "get"})", "<|python_tag|>x"}) {
+    EXPECT_EQ(taken(grammar, text), Taken::refused) << text;
+  }
 }
 
 TEST(AnswerGrammar, OfOlmoHasCallsAsPythonWritesThem) {

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "serve/api/api_error.h"
+#include "serve/tools/grammar/lark.h"
 #include "serve/tools/tool_use.h"
 
 namespace talon {
@@ -10,31 +12,9 @@ namespace {
 
 /// Of a call as Python writes it, whose rules stand within each other.
 constexpr std::size_t kMostParameters = 256, kMostGrammarBytes = 1 << 20;
-constexpr const char* kAnyText = "/(?s:.)*/";
 
-std::string quoted(const std::string& text) {
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-/// A regular expression of a mark.
-std::string escaped(std::string_view mark) {
-  std::string text;
-  for (const char c : mark) {
-    if (c == '|' || c == '[' || c == ']') text += '\\';
-    text += c;
-  }
-  return text;
-}
-
-/// llguidance's Lark for a schema, an object or `true`, written on one line.
-std::string json_of(OrderedJson schema) {
-  if (!schema.is_object()) schema = OrderedJson::object();
-  if (!schema.contains("x-guidance")) {
-    schema["x-guidance"] = {
-        {"whitespace_flexible", false}, {"item_separator", ", "}, {"key_separator", ": "}};
-  }
-  return "%json " + schema.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-}
+/// Whether a mark in a grammar is a token, and so no part of any text.
+bool is_mark_token(const std::string& mark) { return mark.front() == '<'; }
 
 /// A schema of arguments, which are an object even where it does not say so.
 OrderedJson object_schema(OrderedJson schema) {
@@ -62,63 +42,35 @@ class GrammarWriter {
       : use_(use), style_(style), tokenizer_(tokenizer) {}
 
   std::string calls() {
-    switch (style_.dialect) {
-      case ToolDialect::hermes:
-      case ToolDialect::none:
-        return tagged_calls("\"<tool_call>\\n\"", "\"\\n</tool_call>\"");
-      case ToolDialect::seed:
-        return tagged_calls(mark("<seed:tool_call>") + " \"\\n\"",
-                            "\"\\n\" " + mark("</seed:tool_call>"));
-      case ToolDialect::llama3:
-        return objects("parameters");
-      case ToolDialect::mistral:
-        return mistral_calls();
-      case ToolDialect::harmony:
-        return mark("<|channel|>") + " \"commentary to=functions.\" (" +
-               each([&](const Tool& tool) {
-                 return quoted(tool.name + " ") + " " + mark("<|constrain|>") + " \"json\" " +
-                        mark("<|message|>") + " " + arguments(tool);
-               }) +
-               ")";
-      case ToolDialect::functiongemma:
-        return gemma_call("<start_function_call>", "<end_function_call>");
-      case ToolDialect::gemma4: {
-        const std::string call = rule("call", gemma_call("<|tool_call>", "<tool_call|>"));
-        return call + repeated(" " + call + "*");
-      }
-      case ToolDialect::cohere:
-        return mark("<|START_ACTION|>") + " \"[\" " +
-               objects("parameters", "{\"tool_call_id\": \"0\", \"tool_name\": ") + " \"]\" " +
-               mark("<|END_ACTION|>");
-      case ToolDialect::deepseek:
-        return deepseek_calls();
-      case ToolDialect::granite:
-        return listed_calls("<|tool_call|>");
-      case ToolDialect::nemotron:
-        return listed_calls("<TOOLCALL>") + " " + mark("</TOOLCALL>");
-      case ToolDialect::kimi:
-        return kimi_calls();
-      case ToolDialect::olmo: {
-        const std::string call =
-            rule("call", each([&](const Tool& tool) { return python_call(tool); }));
-        return mark("<function_calls>") + " " + call + repeated(" (\"\\n\" " + call + ")*") + " " +
-               mark("</function_calls>");
-      }
-    }
-    return "";
+    if (style_.dialect == ToolDialect::harmony) return harmony_call();
+    if (style_.dialect == ToolDialect::llama3) return objects("parameters");
+    const std::string block = rule("calls", call_mark() + " " + behind_mark());
+    const auto between = between_blocks();
+    return between ? block + repeated(" (" + *between + block + ")*") : block;
   }
 
-  /// Calls of the family that begin where the model likes, in any text.
+  /// Calls that begin where the model likes, in any text. A text goes on as far as it may, so that
+  /// none follows another.
   std::string text_with_calls() {
-    lines_ += fmt::format("lead[suffix=\"<tool_call>\"]: {}\n", kAnyText);
-    const std::string text = rule("TEXT", without_calls());
-    const std::string call = "(lead /\\n?/ " + objects("arguments") + " /\\n?/ \"</tool_call>\")";
-    return call + (use_.parallel ? "* " : "? ") + text;
+    is_free_ = true;
+    if (style_.dialect == ToolDialect::harmony) return messages_with_call();
+    if (style_.dialect == ToolDialect::llama3) return with_reasoning(text_or_calls());
+    const std::string text = rule("TEXT", without_calls()), inner = text_tokens();
+    const std::string led = inner.empty() ? "" : rule("led", "(TEXT (" + inner + "))*") + " ";
+    const std::string first = call_mark();
+    std::string begin = led + text + " " + first;
+    if (!is_mark_token(first)) {  // text would go on over it
+      const auto marks = call_marks_of(style_.dialect);
+      lines_ += fmt::format("lead[suffix={}]: {}\n", first,
+                            lark_text_without(std::span(marks).subspan(1)));
+      begin = led + "lead";
+    }
+    return "(" + begin + " " + behind_mark() + ")" + (use_.parallel ? "* " : "? ") + led + text;
   }
 
   /// REQUIRES: the text is a schema, an object or `true`.
   std::string value(const GrammarText& text) {
-    return rule("answer", json_of(OrderedJson::parse(text.source, nullptr, false)));
+    return rule("answer", lark_json(OrderedJson::parse(text.source, nullptr, false)));
   }
 
   /// What calls nothing: harmony says it in a message of its own.
@@ -131,8 +83,9 @@ class GrammarWriter {
   std::string with_reasoning(const std::string& body) {
     if (style_.dialect == ToolDialect::harmony && style_.continues) return body;
     if (style_.dialect == ToolDialect::harmony) {
-      return "(" + mark("<|channel|>") + " \"analysis\" " + mark("<|message|>") + " " + kAnyText +
-             " " + mark("<|end|>") + " " + mark("<|start|>") + " \"assistant\")? " + body;
+      return "(" + mark("<|channel|>") + " \"analysis\" " + mark("<|message|>") + " " +
+             kLarkAnyText + " " + mark("<|end|>") + " " + mark("<|start|>") + " \"assistant\")? " +
+             body;
     }
     if (!style_.reasons) return body;
     switch (style_.thoughts) {
@@ -165,7 +118,7 @@ class GrammarWriter {
   std::string mark(const std::string& text) const {
     const std::vector<TokenId> ids = tokenizer_.encode(text, {.parse_special = true});
     const bool is_special = ids.size() == 1 && tokenizer_.is_special(ids[0]);
-    return is_special ? fmt::format("<[{}]>", ids[0]) : quoted(text);
+    return is_special ? fmt::format("<[{}]>", ids[0]) : lark_text(text);
   }
 
   std::string rule(const std::string& name, const std::string& body) {
@@ -189,7 +142,7 @@ class GrammarWriter {
   std::string arguments(const Tool& tool) {
     return rule(
         fmt::format("arguments{}", next_++),
-        json_of(object_schema(keeps_to_schema(tool) ? tool.parameters : OrderedJson::object())));
+        lark_json(object_schema(keeps_to_schema(tool) ? tool.parameters : OrderedJson::object())));
   }
 
   static void expect_few(const Tool& tool, std::size_t found, std::size_t most, const char* what) {
@@ -202,7 +155,7 @@ class GrammarWriter {
 
   /// NAME(KEY=VALUE, ...), the keys in the order of the schema, the values in JSON.
   std::string python_call(const Tool& tool) {
-    return quoted(tool.name + "(") + " " + python_arguments(tool) + " \")\"";
+    return lark_text(tool.name + "(") + " " + python_arguments(tool) + " \")\"";
   }
 
   std::string python_arguments(const Tool& tool) {
@@ -210,7 +163,7 @@ class GrammarWriter {
     const bool has_keys = schema.contains("properties") && schema["properties"].is_object();
     if (!keeps_to_schema(tool) || !has_keys) {
       const std::string any = rule(fmt::format("argument{}", next_++),
-                                   "/[A-Za-z_][A-Za-z0-9_]{0,63}=/ " + json_of(true));
+                                   "/[A-Za-z_][A-Za-z0-9_]{0,63}=/ " + lark_json(true));
       return "(" + any + " (\", \" " + any + ")*)?";
     }
     const OrderedJson required = schema.value("required", OrderedJson::array());
@@ -227,7 +180,7 @@ class GrammarWriter {
         if (value.is_object() && schema.contains(shared)) value[shared] = schema[shared];
       }
       const std::string argument = rule(fmt::format("argument{}", next_++),
-                                        quoted(property.key() + "=") + " " + json_of(value));
+                                        lark_text(property.key() + "=") + " " + lark_json(value));
       expect_few(tool, lines_.size(), kMostGrammarBytes, "bytes of schemas, shared ones each time");
       const std::string begun = argument + " " + more;
       const bool must = is_required(property.key());
@@ -242,26 +195,145 @@ class GrammarWriter {
   /// An object for each tool, with its arguments under `key`.
   std::string objects(const std::string& key, const std::string& begin = "{\"name\": ") {
     return "(" + each([&](const Tool& tool) {
-             return quoted(begin + quoted(tool.name) + ", \"" + key + "\": ") + " " +
+             return lark_text(begin + lark_text(tool.name) + ", \"" + key + "\": ") + " " +
                     arguments(tool) + " \"}\"";
            }) +
            ")";
   }
 
-  std::string tagged_calls(const std::string& begin, const std::string& end) {
-    const std::string call = rule("call", begin + " " + objects("arguments") + " " + end);
-    return call + repeated(" (\"\\n\" " + call + ")*");
+  /// The first mark of calls. Of a family that has none, Hermes'.
+  std::string call_mark() const {
+    const auto marks = call_marks_of(style_.dialect);
+    return mark(marks.empty() ? "<tool_call>" : std::string(marks.front()));
+  }
+
+  /// What stands between calls that have a mark each; nothing: one mark is before them all.
+  std::optional<std::string> between_blocks() const {
+    switch (style_.dialect) {
+      case ToolDialect::none:
+      case ToolDialect::hermes:
+      case ToolDialect::seed:
+        return "\"\\n\" ";
+      case ToolDialect::mistral:
+        if (has_named_calls()) return "";
+        return std::nullopt;
+      case ToolDialect::gemma4:
+        return "";
+      default:
+        return std::nullopt;
+    }
+  }
+
+  /// From behind the mark on, to where text may follow.
+  std::string behind_mark() {
+    switch (style_.dialect) {
+      case ToolDialect::none:
+      case ToolDialect::hermes:
+        return tagged_call(mark("</tool_call>"));
+      case ToolDialect::seed:
+        return tagged_call(mark("</seed:tool_call>"));
+      case ToolDialect::mistral:
+        return has_named_calls() ? named_call() : list(objects("arguments"));
+      case ToolDialect::functiongemma:
+        return gemma_call("<end_function_call>");
+      case ToolDialect::gemma4:
+        return gemma_call("<tool_call|>");
+      case ToolDialect::cohere:
+        return list(objects("parameters", "{\"tool_call_id\": \"0\", \"tool_name\": ")) + " " +
+               mark("<|END_ACTION|>");
+      case ToolDialect::deepseek:
+        return deepseek_calls();
+      case ToolDialect::granite: {
+        const bool has_end =
+            is_free_ && template_source().find("<|/tool_call|>") != std::string::npos;
+        return list(objects("arguments")) + (has_end ? " " + mark("<|/tool_call|>") + "?" : "");
+      }
+      case ToolDialect::nemotron:
+        return list(objects("arguments")) + " " + mark("</TOOLCALL>");
+      case ToolDialect::kimi:
+        return kimi_calls();
+      case ToolDialect::olmo: {
+        const std::string call =
+            rule("call", each([&](const Tool& tool) { return python_call(tool); }));
+        return space() + call + repeated(" (\"\\n\" " + call + ")*") + " " + space() +
+               mark("</function_calls>");
+      }
+      case ToolDialect::harmony:
+      case ToolDialect::llama3:
+        break;
+    }
+    return "";
+  }
+
+  /// What a model that begins calls where it likes may write beside them.
+  std::string space() const { return is_free_ ? "/[ \\n]?/ " : ""; }
+
+  std::string tagged_call(const std::string& end) {
+    const std::string line = is_free_ ? " /\\n?/ " : " \"\\n\" ";
+    return line.substr(1) + objects("arguments") + line + end;
+  }
+
+  std::string list(const std::string& object) {
+    const std::string call = rule("call", object);
+    return space() + "\"[\" " + call + repeated(" (\", \" " + call + ")*") + " \"]\"";
+  }
+
+  std::string harmony_call() {
+    return mark("<|channel|>") + " \"commentary to=functions.\" (" + each([&](const Tool& tool) {
+             return lark_text(tool.name + " ") + " " + mark("<|constrain|>") + " \"json\" " +
+                    mark("<|message|>") + " " + arguments(tool);
+           }) +
+           ")";
+  }
+
+  /// Messages, of which the last may be a call.
+  std::string messages_with_call() {
+    const std::string message =
+        rule("message", mark("<|channel|>") + " /analysis|commentary|final/ " +
+                            mark("<|message|>") + " " + kLarkAnyText);
+    const std::string next = mark("<|end|>") + " " + mark("<|start|>") + " \"assistant\"";
+    const std::string all =
+        "(" + message + " " + next + ")* (" + message + " | " + harmony_call() + ")";
+    return style_.continues ? kLarkAnyText + (" (" + next + " " + all + ")?") : all;
+  }
+
+  /// An answer of Llama's without a mark: calls alone, or text that is read as none
+  /// (llama3_reader.cpp).
+  std::string text_or_calls() {
+    std::string names;
+    for (const Tool& tool : use_.tools) {
+      names += (names.empty() ? "" : "|") + lark_escaped(tool.name);
+    }
+    const char* any_key = R"~( & ~/\s*\{([^{}\[\]]*,)?\s*"(tool_)?name"\s*:\s*"()~";
+    const char* first_key =
+        R"~( & ~/\s*\{\s*("type"\s*:\s*"function"\s*,\s*)?"(parameters|arguments)"\s*:(?s:.)*/)~";
+    std::string text = without_calls() + any_key + names + ")\"(?s:.)*/" + first_key;
+    if (style_.reasons && !style_.begins_thinking) {
+      text += " & ~/\\s*" + lark_escaped(text_marks_of(style_).front()) + "(?s:.)*/";
+    }
+    const std::string call =
+        rule("call", each([&](const Tool& tool) {
+               return R"~(/\s{0,4}\{\s?("type":\s?"function",\s?)?"name":\s?")~" +
+                      lark_escaped(tool.name) + R"~(",\s?"parameters":\s?/ )~" + arguments(tool) +
+                      " \"}\"";
+             }));
+    const bool is_fourth = template_source().find("<|python_start|>") != std::string::npos;
+    const std::string tag = mark(is_fourth ? "<|python_start|>" : "<|python_tag|>") + "? ";
+    return "(" + rule("TEXT", text) + " | " + tag + call + repeated(" (\";\" " + call + ")*") + ")";
+  }
+
+  /// The tokens that mark what is thought or said.
+  std::string text_tokens() const {
+    std::string tokens;
+    for (const std::string_view text : text_marks_of(style_)) {
+      const std::string token = mark(std::string(text));
+      if (is_mark_token(token)) tokens += (tokens.empty() ? "" : " | ") + token;
+    }
+    return tokens;
   }
 
   /// Text that no call begins in.
-  std::string without_calls() const {
-    std::string marks;
-    for (const std::string_view begin : call_marks_of(style_.dialect)) {
-      marks += (marks.empty() ? "" : "|") + escaped(begin);
-    }
-    if (marks.empty()) return kAnyText;
-    return fmt::format("{} & ~/(?s:.)*({})(?s:.)*/", kAnyText, marks);
-  }
+  std::string without_calls() const { return lark_text_without(call_marks_of(style_.dialect)); }
 
   std::string thought(const std::string& begin, const char* end) {
     return "(" + begin + " " + rest_of_thought(end) + ")? ";
@@ -272,15 +344,24 @@ class GrammarWriter {
   std::string rest_of_thought(const char* end) {
     const std::string text = rule("THOUGHT", without_calls());
     const std::string last = mark(end);
-    if (last.front() != '"') return text + " " + last;
+    if (is_mark_token(last)) return text + " " + last;
     lines_ += fmt::format("thought[suffix={}]: {}\n", last, text);
     return "thought";
   }
 
-  std::string gemma_call(const char* begin, const char* end) {
-    return mark(begin) + " \"call:\" (" +
-           each([&](const Tool& tool) { return quoted(tool.name); }) + ") /\\{(?s:.)*\\}/ " +
-           mark(end);
+  /// Values as the family writes them, of strict functions in JSON.
+  std::string gemma_call(const char* end) {
+    const std::string any = "/\\{(?s:.)*\\}/", last = mark(end);
+    std::string values = any + " " + last;
+    if (!is_mark_token(last)) {  // they would go on over it
+      lines_ += fmt::format("values[suffix={}]: {}\n", last, any);
+      values = "values";
+    }
+    return "\"call:\" (" + each([&](const Tool& tool) {
+             return lark_text(tool.name) + " " +
+                    (tool.strict ? arguments(tool) + " " + last : values);
+           }) +
+           ")";
   }
 
   std::string deepseek_calls() {
@@ -289,42 +370,32 @@ class GrammarWriter {
     const std::string call =
         rule("call", mark("<｜tool▁call▁begin｜>") + " (" + each([&](const Tool& tool) {
                        return has_fences ? "\"function\" " + sep + " " +
-                                               quoted(tool.name + "\n```json\n") + " " +
+                                               lark_text(tool.name + "\n```json\n") + " " +
                                                arguments(tool) + " \"\\n```\""
-                                         : quoted(tool.name) + " " + sep + " " + arguments(tool);
+                                         : lark_text(tool.name) + " " + sep + " " + arguments(tool);
                      }) + ") " +
                          mark("<｜tool▁call▁end｜>"));
     const std::string between = has_fences ? " (\"\\n\" " + call + ")*" : " " + call + "*";
-    return mark("<｜tool▁calls▁begin｜>") + " " + call + repeated(between) + " " +
-           mark("<｜tool▁calls▁end｜>");
+    return call + repeated(between) + " " + mark("<｜tool▁calls▁end｜>");
   }
 
-  std::string mistral_calls() {
-    const bool has_names = template_source().find("[ARGS]") != std::string::npos;
-    if (has_names) {
-      const std::string call =
-          rule("call", mark("[TOOL_CALLS]") + " (" + each([&](const Tool& tool) {
-                         return quoted(tool.name) + " " + mark("[ARGS]") + " " + arguments(tool);
-                       }) + ")");
-      return call + repeated(" " + call + "*");
-    }
-    return listed_calls("[TOOL_CALLS]");
-  }
+  bool has_named_calls() const { return template_source().find("[ARGS]") != std::string::npos; }
 
-  std::string listed_calls(const char* begin) {
-    const std::string call = rule("call", objects("arguments"));
-    return mark(begin) + " \"[\" " + call + repeated(" (\", \" " + call + ")*") + " \"]\"";
+  std::string named_call() {
+    return "(" + each([&](const Tool& tool) {
+             return lark_text(tool.name) + " " + mark("[ARGS]") + " " + arguments(tool);
+           }) +
+           ")";
   }
 
   std::string kimi_calls() {
     const std::string call =
         rule("call", mark("<|tool_call_begin|>") + " (" + each([&](const Tool& tool) {
-                       return quoted("functions." + tool.name + ":") + " /[0-9]{1,4}/ " +
+                       return lark_text("functions." + tool.name + ":") + " /[0-9]{1,4}/ " +
                               mark("<|tool_call_argument_begin|>") + " " + arguments(tool);
                      }) + ") " +
                          mark("<|tool_call_end|>"));
-    return mark("<|tool_calls_section_begin|>") + " " + call + repeated(" " + call + "*") + " " +
-           mark("<|tool_calls_section_end|>");
+    return call + repeated(" " + call + "*") + " " + mark("<|tool_calls_section_end|>");
   }
 
   /// Of the template that chats with tools are written by.
@@ -338,6 +409,7 @@ class GrammarWriter {
   const Tokenizer& tokenizer_;
   std::string lines_;
   int next_ = 0;
+  bool is_free_ = false;  // to call or not
 };
 
 }  // namespace
@@ -364,7 +436,7 @@ std::optional<GrammarText> answer_grammar(const ToolUse& use, const AnswerStyle&
   if (otherwise) return otherwise;
   bool strict = false;
   for (const Tool& tool : use.chosen) strict = strict || tool.strict;
-  if (use.is_offered() && strict && style.dialect == ToolDialect::hermes) {
+  if (use.is_offered() && strict && style.dialect != ToolDialect::none) {
     return writer.finish(writer.text_with_calls());
   }
   return std::nullopt;
