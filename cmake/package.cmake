@@ -17,7 +17,7 @@ set(CPACK_DEBIAN_HEADS_PACKAGE_ARCHITECTURE all)
 if(TARGET talon)
   list(APPEND CPACK_COMPONENTS_ALL program)
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME talon)
-  set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS talon-heads)
+  set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "talon-heads, python3-pip")  # which `talon pull` asks for models
 endif()
 if(TALON_LIBRARY)
   list(APPEND CPACK_COMPONENTS_ALL library)

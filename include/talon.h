@@ -307,7 +307,7 @@ typedef struct talon_engine_options {
   uint64_t cache_bytes; /* 0: one whole context, at most 1 GiB and half of the available memory */
   int32_t cache_f32;    /* 1: keys and values are kept as float32; 0: in 16 bits */
   int32_t chunk;        /* most prompt rows of one request in one step */
-  int32_t max_nodes;    /* most draft nodes of one request in one check */
+  int32_t max_nodes;    /* most draft nodes of one request in one check: 0 to 4096 */
   int32_t most_waiting; /* requests that have no room yet; more are refused */
   double step_ms;       /* how long a step with prompts may take while others answer; 0: no limit,
                            below 0: some times what a token takes */
@@ -395,8 +395,8 @@ TALON_API talon_status talon_speculator_layers(const talon_speculator* speculato
 TALON_API talon_status talon_sequence_new(talon_speculator* speculator,
                                           const talon_request* request, talon_sequence** sequence);
 TALON_API void talon_sequence_free(talon_sequence* sequence);
-/* What the sequence shows lives until the next call on it. Heads draft up to the context of their
- * model; beyond it the tree is its root. */
+/* At most 4096 nodes besides the root. What the sequence shows lives until the next call on it.
+ * Heads draft up to the context of their model; beyond it the tree is its root. */
 TALON_API talon_status talon_sequence_propose(talon_sequence* sequence, int32_t most_nodes,
                                               int32_t most_levels, talon_tree* tree);
 /* logits: of each node of the tree a row of `vocabulary` floats, `stride` floats from one to the

@@ -11,3 +11,5 @@ fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 { npm ci --no-audit --no-fund && npm run build; } > "$log" 2>&1 || { cat "$log" >&2; exit 1; }
+# What it was built of, which tests/style compares with what lies here.
+find src index.html package-lock.json vite.config.ts -type f | LC_ALL=C sort | xargs sha256sum > dist/sources.txt

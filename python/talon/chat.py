@@ -34,7 +34,7 @@ def _call(call: Any) -> Any:
         return call
     try:
         arguments = json.loads(function["arguments"])
-    except ValueError:
+    except (ValueError, RecursionError):
         return call
     return {**call, "function": {**function, "arguments": arguments}} if isinstance(arguments, dict) else call
 
@@ -56,6 +56,8 @@ def read(messages: Sequence[Message]) -> tuple[list[tuple[str, str]], str | None
     """Roles and contents of `messages`, and as JSON what else they have (`tool_calls`, `tool_call_id`, `reasoning_content`), for
     the template. Contents are texts or lists of text parts, as OpenAI's interface has them, and may be None beside `tool_calls`.
     Raises ArgumentError, naming the message."""
+    if isinstance(messages, (str, Mapping)) or not isinstance(messages, Iterable):
+        raise ArgumentError(f"messages: expected a list of messages, found {type(messages).__name__}")
     pairs, entries = [], []
     for place, message in enumerate(messages):
         where = f"messages[{place}]"
@@ -69,7 +71,7 @@ def read(messages: Sequence[Message]) -> tuple[list[tuple[str, str]], str | None
         pairs.append((whole(f"{where}.role", role), whole(f"{where}.content", content)))
     try:
         return pairs, json.dumps(entries) if any(entries) else None
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ArgumentError(f"messages: expected entries that JSON can hold, found one that it cannot: {error}") from None
 
 

@@ -112,14 +112,11 @@ class Model:
 
     def chat_tokens(self, messages: Sequence[chat.Message], *, generation_prompt: bool = True, **variables: Any) -> np.ndarray:
         """The conversation as the model is fed it. Special tokens come from the template alone, never from what messages say."""
-        pairs, entries = chat.read(messages)
-        return self._model.chat_tokenize(pairs, entries, generation_prompt, _json(variables))
+        return self._chat_ids(messages, generation_prompt, variables)
 
     def logits(self, ids: Sequence[int] | np.ndarray, *, first: int = 0) -> np.ndarray:
         """The model's own numbers (float32, [len(ids) - first, vocabulary]) after each token from number `first` on."""
-        if first < 0:
-            raise ArgumentError(f"first: expected 0 or more, found {first}")
-        return self._model.logits(_ids("ids", ids), first)
+        return self._model.logits(_some("ids", _ids("ids", ids)), _count("first", first))
 
     # ---- Answers ----
 
@@ -162,9 +159,11 @@ class Model:
 
         seeds: one for each prompt, instead of `seed` for all. progress: a bar on standard error; None: if that is a terminal.
         """
-        if isinstance(prompts, (str, Mapping)):
+        if isinstance(prompts, (str, Mapping)) or not isinstance(prompts, Iterable):
             raise ArgumentError(f"prompts: expected a list of prompts, found one {type(prompts).__name__}")
         prompts = list(prompts)
+        if seeds is not None and not isinstance(seeds, (Sequence, np.ndarray)):
+            raise ArgumentError(f"seeds: expected a list of seeds, found {type(seeds).__name__}")
         if seeds is not None and len(seeds) != len(prompts):
             raise ArgumentError(f"seeds: expected {len(prompts)}, one for each prompt, found {len(seeds)}")
         shown = sys.stderr.isatty() if progress is None else progress
@@ -192,17 +191,21 @@ class Model:
         return [stream.answer for stream in streams]
 
     def _submit(self, prompt: Any, fields: dict[str, Any], rounds: bool, variables: Mapping[str, Any]) -> Stream:
-        ids = self._prompt_ids(prompt, variables)
+        ids = _some("prompt", self._prompt_ids(prompt, variables))
         return self._engine.submit(ids, fields, lambda request: Stream(self, request, rounds))
 
     def _prompt_ids(self, prompt: Any, variables: Mapping[str, Any]) -> np.ndarray:
         if isinstance(prompt, str):
             return self.tokenize(utf8("prompt", prompt))
         if isinstance(prompt, Sequence) and len(prompt) > 0 and isinstance(prompt[0], Mapping):
-            return self.chat_tokens(prompt, **variables)
+            return self._chat_ids(prompt, True, variables)
         if not isinstance(prompt, (Sequence, np.ndarray)):
             raise ArgumentError(f"prompt: expected a text, messages or token ids, found {type(prompt).__name__}")
         return _ids("prompt", prompt)
+
+    def _chat_ids(self, messages: Sequence[chat.Message], generation_prompt: bool, variables: Mapping[str, Any]) -> np.ndarray:
+        pairs, entries = chat.read(messages)
+        return self._model.chat_tokenize(pairs, entries, generation_prompt, _json(variables))
 
     def _expected_ids(self, expected: Any) -> list[int]:
         if isinstance(expected, str):
@@ -251,7 +254,10 @@ def _stops(stop: Any) -> Any:
 
 def _ids(name: str, ids: Any) -> np.ndarray:
     """`ids` as the engine takes them."""
-    array = np.asarray(ids)
+    try:
+        array = np.asarray(ids)
+    except ValueError:  # rows of several lengths, say
+        raise ArgumentError(f"{name}: expected a list of token ids, found one that is no array") from None
     if array.size == 0 and array.ndim == 1:
         return array.astype(np.int32)
     if array.ndim != 1 or array.dtype.kind not in "iu":
@@ -261,5 +267,16 @@ def _ids(name: str, ids: Any) -> np.ndarray:
     return np.ascontiguousarray(array, np.int32)
 
 
+def _some(name: str, ids: np.ndarray) -> np.ndarray:
+    if ids.size == 0:
+        raise ArgumentError(f"{name}: expected at least one token, found none")
+    return ids
+
+
 def _json(variables: Mapping[str, Any]) -> str | None:
-    return json.dumps(variables) if variables else None
+    if not isinstance(variables, Mapping):
+        raise ArgumentError(f"variables: expected a dictionary, found {type(variables).__name__}")
+    try:
+        return json.dumps(dict(variables)) if variables else None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ArgumentError(f"variables: expected values that JSON can hold, found one that it cannot: {error}") from None

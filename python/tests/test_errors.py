@@ -32,16 +32,33 @@ def test_each_wrong_option_is_a_value_error_that_names_it(small, options, words)
     assert isinstance(raised.value, ValueError)
 
 
-@pytest.mark.parametrize("prompt, words", [(3, "prompt"), ([], "prompt"), ([99999], "99999"), ([0.5], "float"), ([[1]], "shape"), ([-1], "-1"),
-                                           ("a\ud800", "prompt: .*UTF-8.*at 1")])
+@pytest.mark.parametrize("prompt, words", [(3, "prompt"), ([], "^prompt: expected at least one token"), ([99999], "99999"), ([0.5], "float"), ([[1]], "shape"), ([-1], "-1"),
+                                           ("a\ud800", "prompt: .*UTF-8.*at 1"), ([[1], [1, 2]], "^prompt: expected a list of token ids")])
 def test_each_wrong_prompt_is_a_value_error(small, prompt, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(talon.ArgumentError, match=words):
         small.generate(prompt)
 
 
-def test_one_prompt_is_no_batch(small):
+@pytest.mark.parametrize("prompts", ["Once", 5])
+def test_one_prompt_is_no_batch(small, prompts):
     with pytest.raises(talon.ArgumentError, match="prompts: expected a list"):
-        small.generate_batch("Once", max_new=2)
+        small.generate_batch(prompts, max_new=2)
+
+
+def test_seeds_of_a_batch_are_a_list(small):
+    with pytest.raises(talon.ArgumentError, match="^seeds: expected a list of seeds, found generator"):
+        small.generate_batch(["a"], seeds=(seed for seed in [1]), max_new=1)
+
+
+def test_logits_are_of_some_tokens(small):
+    with pytest.raises(talon.ArgumentError, match="^ids: expected at least one token"):
+        small.logits([])
+
+
+@pytest.mark.parametrize("first", ["a", 1.5, -1])
+def test_the_first_row_of_logits_is_a_count(small, first):
+    with pytest.raises(talon.ArgumentError, match="^first: expected a whole number"):
+        small.logits([1, 2], first=first)
 
 
 def test_a_model_is_named_by_a_path_of_any_kind(small):
@@ -86,6 +103,12 @@ def test_a_long_prompt_of_a_batch_keeps_its_class(small):
 def test_variables_leave_the_messages_alone(small):
     with pytest.raises(talon.ArgumentError, match=r"^variables\.add_generation_prompt: expected no such entry"):
         small.generate([talon.chat.user("hi")], variables={"add_generation_prompt": False})
+
+
+@pytest.mark.parametrize("variables", [{"x": {1}}, {"x": object()}, [1], 3])
+def test_variables_are_what_json_can_hold(small, variables):
+    with pytest.raises(talon.ArgumentError, match="^variables: expected"):
+        small.generate([talon.chat.user("hi")], variables=variables)
 
 
 def test_a_long_prompt_has_its_own_class(small):

@@ -23,6 +23,13 @@ def test_chats_are_rendered_by_the_models_template(chatty):
     assert not chatty.chat_text(messages, generation_prompt=False).endswith("assistant\n")
 
 
+def test_variables_are_the_templates_whatever_their_names(chatty):
+    messages = [chat.user("Hi")]
+    plain = chatty.generate(messages, max_new=1).statistics["prompt_tokens"]
+    for name in ("generation_prompt", "self", "variables"):
+        assert chatty.generate(messages, max_new=1, variables={name: False}).statistics["prompt_tokens"] == plain
+
+
 def test_what_else_messages_have_is_the_templates():
     pairs, entries = chat.read([
         chat.user("Rain?"),
@@ -47,7 +54,7 @@ def test_a_chat_remembers(chatty):
 
 
 @pytest.mark.parametrize("messages, words", [
-    (["hi"], "messages[0]"), ([{"content": "x"}], "messages[0].role"), ([{"role": "user"}], "messages[0].content"),
+    (["hi"], "messages[0]"), (3, "messages: expected a list"), (chat.user("a"), "messages: expected a list"), ([{"content": "x"}], "messages[0].role"), ([{"role": "user"}], "messages[0].content"),
     ([{"role": "user", "content": [{"type": "image_url"}]}], "messages[0].content[0]"), ([{"role": 1, "content": ""}], "role"),
     ([chat.user("a\0b")], "messages[0].content: expected a text without zero bytes, found one at 1"), ([{"role": "u\0", "content": ""}], "role: "),
     ([chat.user("a\ud800")], "messages[0].content: expected text that UTF-8 can hold"),

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstring>
 #include <functional>
 
@@ -184,6 +185,9 @@ TEST_F(CArguments, OptionsAreChecked) {
   expect_refused(engine_with([](E& o) { o.method = "suffix@hm=1"; }), {"hm"});
   expect_refused(engine_with([](E& o) { o.chunk = 0; }), {"options->chunk"});
   expect_refused(engine_with([](E& o) { o.max_nodes = -1; }), {"options->max_nodes"});
+  expect_refused(engine_with([](E& o) { o.max_nodes = 4097; }), {"options->max_nodes", "4096"});
+  expect_refused(engine_with([](E& o) { o.most_waiting = 0; }), {"options->most_waiting"});
+  expect_refused(engine_with([](E& o) { o.step_ms = NAN; }), {"options->step_ms", "nan"});
   expect_refused(engine_with([](E& o) { o.head_folder_count = 1; }), {"options->head_folders"});
 }
 

@@ -1,6 +1,7 @@
 #include "c/engine_handle.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -13,8 +14,6 @@
 namespace {
 
 using namespace talon;
-
-constexpr std::string_view kSamplerPrefix = "sampler ";  // of messages about the sampler's fields
 
 talon_status status_of(Refusal::Reason reason) {
   switch (reason) {
@@ -43,23 +42,15 @@ void check_options(const talon_engine_options& options) {
     require(value >= 1, fmt::format("options->{}", name), "at least 1", value);
   };
   at_least_1(options.chunk, "chunk");
-  require(options.max_nodes >= 0, "options->max_nodes", "0 or more", options.max_nodes);
-  require(options.most_waiting >= 0, "options->most_waiting", "0 or more", options.most_waiting);
+  require(options.max_nodes >= 0 && options.max_nodes <= kMostTreeNodes, "options->max_nodes",
+          fmt::format("0 to {}", kMostTreeNodes).c_str(), options.max_nodes);
+  at_least_1(options.most_waiting, "most_waiting");
+  require(!std::isnan(options.step_ms), "options->step_ms", "a number", options.step_ms);
   require_flag(options.cache_f32, "options->cache_f32");
 }
 
 std::optional<KvType> kv_of(const talon_engine_options& options) {
   return options.cache_f32 ? std::optional(KvType::f32) : std::nullopt;
-}
-
-/// Lets errors of use name the argument that they are about.
-template <typename Work>
-void naming(std::string_view argument, Work&& work) {
-  try {
-    work();
-  } catch (const UsageError& error) {
-    throw UsageError(fmt::format("{}: {}", argument, error.what()));
-  }
 }
 
 }  // namespace
@@ -129,11 +120,9 @@ std::uint64_t talon_engine::submit(const talon_request& given) {
   auto place = std::set<SequenceId>{0}.extract(0);  // room first: no request is lost
   const auto submitted = engine_->submit(std::move(request));
   if (const Refusal* refusal = std::get_if<Refusal>(&submitted)) {
-    std::string_view message = refusal->message;
-    if (message.starts_with(kSamplerPrefix)) message.remove_prefix(kSamplerPrefix.size());
     const bool is_of_request = refusal->reason != Refusal::Reason::queue_full;
     throw StatusError(status_of(refusal->reason),
-                      fmt::format("{}{}", is_of_request ? "request->" : "", message));
+                      is_of_request ? of_request(refusal->message) : refusal->message);
   }
   const SequenceId id = std::get<SequenceId>(submitted);
   place.value() = id;

@@ -14,6 +14,8 @@
 
 namespace talon {
 
+inline constexpr int kMostTreeNodes = 4096;  // drafted at once for one text
+
 /// A model with all that its users share. Engines, speculators and the caller's handle own it
 /// together, so the caller may free them in any order: hence shared_ptr.
 struct SharedModel {

@@ -66,6 +66,22 @@ SamplerOptions sampler_of(const talon_request& request) {
   return sampler;
 }
 
+SamplerOptions checked_sampler_of(const talon_request& request, int vocabulary) {
+  SamplerOptions sampler = sampler_of(request);
+  try {
+    check(sampler, vocabulary);
+  } catch (const UsageError& error) {
+    throw UsageError(of_request(error.what()));
+  }
+  return sampler;
+}
+
+std::string of_request(std::string_view message) {
+  constexpr std::string_view kSampler = "sampler ";
+  if (message.starts_with(kSampler)) message.remove_prefix(kSampler.size());
+  return fmt::format("request->{}", message);
+}
+
 Request request_of(const talon_request& request, std::span<const TokenId> model_ends) {
   Request asked;
   asked.prompt = copy({request.prompt, request.prompt_count});

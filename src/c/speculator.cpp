@@ -17,7 +17,6 @@
 namespace talon {
 namespace {
 
-constexpr int kMostTreeNodes = 4096;
 constexpr std::size_t kObservedRows = 256;  // of features at once
 
 /// Rows that the caller's model has computed.
@@ -78,9 +77,11 @@ std::unique_ptr<Drafter> open_drafter(const talon_speculator_options& options,
         heads_of(model->loaded, head_folders(options.head_folders, options.head_folder_count));
   }
   const Answers answers = model ? answers_of(model->loaded.model.config) : Answers::texts;
-  const std::string name = resolve_drafter(method.drafter, context.heads, answers);
+  constexpr std::string_view kArgument = "options->method";
+  const std::string name =
+      naming(kArgument, [&] { return resolve_drafter(method.drafter, context.heads, answers); });
   if (!model) require_no_head(name);
-  return make_drafter(name, context);
+  return naming(kArgument, [&] { return make_drafter(name, context); });
 }
 
 }  // namespace
@@ -96,13 +97,16 @@ Speculator::~Speculator() {
 
 std::shared_ptr<Speculator> open_speculator(const talon_speculator_options& options) {
   require(options.unused == 0, "options->unused", "0", options.unused);
-  const MethodText method = parse_method(options.method ? options.method : "suffix");
+  const MethodText method = naming(
+      "options->method", [&] { return parse_method(options.method ? options.method : "suffix"); });
   require(method.policy.empty(), "options->method",
           "no policy: talon_sequence_propose() says how much to draft", method.policy);
   auto made = std::make_shared<Speculator>();
   made->vocabulary = vocabulary_of(options);
   if (options.model) made->model = options.model->shared;
-  made->rule = make_verifier(method.verify.empty() ? "follow" : method.verify, {});
+  made->rule = naming("options->method", [&] {
+    return make_verifier(method.verify.empty() ? "follow" : method.verify, {});
+  });
   const Turn turn(made->turns());
   made->drafter = open_drafter(options, method, made->model.get());
   made->traits = made->drafter->traits();
@@ -116,7 +120,7 @@ using namespace talon;
 
 talon_sequence::talon_sequence(std::shared_ptr<Speculator> speculator, const talon_request& request)
     : by_(std::move(speculator)),
-      sampler_((check(sampler_of(request), by_->vocabulary), sampler_of(request)), by_->vocabulary),
+      sampler_(checked_sampler_of(request, by_->vocabulary), by_->vocabulary),
       random_(request.seed, request.choice),
       tokens_(request.prompt, request.prompt + request.prompt_count),
       prompt_length_(static_cast<int>(tokens_.size())),

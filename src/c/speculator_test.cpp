@@ -117,13 +117,31 @@ TEST(CSpeculation, WhatIsMissingIsNamed) {
   };
   EXPECT_EQ(open("suffix@policy=fixed", 512), TALON_BAD_ARGUMENT);
   EXPECT_TRUE(says("policy")) << talon_last_error();
-  EXPECT_EQ(open("suffix@verify=nosuch", 512), TALON_BAD_ARGUMENT);
+  for (const char* method : {"nosuch", "suffix@verify=nosuch", "suffix:nosuch=1", "suffix@hm=1"}) {
+    EXPECT_EQ(open(method, 512), TALON_BAD_ARGUMENT) << method;
+    EXPECT_TRUE(says("talon_speculator_new: options->method: ")) << talon_last_error();
+  }
   for (const char* method : {"eagle3", "suffix+dflash:head=nowhere", "draft:model=self", "mtp"}) {
     EXPECT_EQ(open(method, 512), TALON_BAD_ARGUMENT) << method;
     EXPECT_TRUE(says("options->model: expected the model whose head")) << talon_last_error();
   }
   EXPECT_EQ(open("suffix", 0), TALON_BAD_ARGUMENT);
   EXPECT_EQ(open("suffix", 512), TALON_OK);
+}
+
+TEST(CSpeculation, AWrongFieldOfARequestIsNamed) {
+  talon_speculator_options options = talon_speculator_default();
+  options.vocabulary = 8;
+  talon_speculator* made = nullptr;
+  ASSERT_EQ(talon_speculator_new(&options, &made), TALON_OK);
+  const SpeculatorHandle speculator(made);
+  const std::vector<std::int32_t> prompt = {1, 2};
+  talon_request request = request_for(prompt, 1);
+  request.top_p = 2;
+  talon_sequence* begun = nullptr;
+  EXPECT_EQ(talon_sequence_new(made, &request, &begun), TALON_BAD_ARGUMENT);
+  const std::string message = talon_last_error();
+  EXPECT_TRUE(message.starts_with("talon_sequence_new: request->top_p: ")) << message;
 }
 
 TEST(CSpeculation, StepsOutOfOrderAreRefused) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/error.h"
@@ -40,6 +41,16 @@ template <typename Found>
 void require(bool holds, const std::string& argument, const char* expected, const Found& found) {
   if (holds) return;
   throw UsageError(fmt::format("{}: expected {}, found {}", argument, expected, found));
+}
+
+/// What `work` returns; lets errors of use name the argument that they are about.
+template <typename Work>
+auto naming(std::string_view argument, Work&& work) {
+  try {
+    return work();
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: {}", argument, error.what()));
+  }
 }
 
 /// `pointer`, which is not null.

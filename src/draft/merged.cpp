@@ -132,6 +132,7 @@ class MergedDrafter : public Drafter {
       part_jobs[i].tree = &trees[i];
       part_jobs[i].source = source;
       part_jobs[i].ran_passes = false;
+      if (part_jobs[i].policy) part_jobs[i].policy->turn_to(source);
       if (extends) part_jobs[i].plan.nodes += trees[i].draft_nodes();
     }
     drafter(part).propose(part_jobs);

@@ -1,6 +1,7 @@
 #include "engine/measure_costs.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -33,28 +34,34 @@ constexpr int kLevels = 5;  // of the longer of two drafts, whose difference is 
 constexpr double kLeastPassShare = 1e-3;  // of the draft of one level
 constexpr int kFirstPasses = 5;           // most that are timed, each after a forward of the target
 constexpr int kCatchUps = 3;              // first passes over many rows, that are timed
-constexpr int kCatchUpContext = 256;      // has room for all that the drafter is shown
+constexpr int kTokensOfARound = 4;        // shown at once: of a prompt drafters run many at once
 
 int cache_pages(int context) { return (context + kMostRows) / kPageRows + 2; }
 
-/// Grows trees of a given size and says whether it was asked.
+/// Grows trees of a given size by passes of one network, and says who asked.
 class ProbePolicy : public PolicyState {
  public:
-  ProbePolicy(int levels, int width) : levels_(levels), width_(width) {}
+  /// only: source of the network; 0: all.
+  ProbePolicy(int levels, int width, std::uint32_t only)
+      : levels_(levels), width_(width), only_(only) {}
   TreePlan plan(const PlanContext&) override { return {1024, levels_, width_}; }
+  void turn_to(std::uint32_t source) override { source_ = source; }
   bool start(const DraftTree&, int /*waiting*/) override {
-    asked_ = true;
-    return true;
+    asked_.push_back(source_);
+    return only_ == 0 || only_ == source_;
   }
   int expand(std::span<const float> path_log_p) override {
     return std::min(width_, static_cast<int>(path_log_p.size()));
   }
-  bool asked() const { return asked_; }
+  /// Sources of the networks; one that is not joined with others has 0.
+  const std::vector<std::uint32_t>& asked() const { return asked_; }
 
  private:
   int levels_;
   int width_;
-  bool asked_ = false;
+  std::uint32_t only_;
+  std::uint32_t source_ = 0;
+  std::vector<std::uint32_t> asked_;
 };
 
 class CostMeasurement {
@@ -69,20 +76,15 @@ class CostMeasurement {
         sequence_(cache_.start({}, false)) {}
 
   CostProfile run() {
-    const std::vector<int> rows = {1, 10};
-    measure_passes(rows, 0.25 * budget_ms_);
-    if (!profile_.levels.empty()) {
-      measure_first_pass(0.15 * budget_ms_);
-      if (model_.config.context >= kCatchUpContext) measure_catch_up();
-    }
+    measure_networks();
     measure_checks();
     profile_.steady =
         profile_.steady && agrees_with_itself(profile_) && !model_.backend->is_disturbed();
     return std::move(profile_);
   }
   std::vector<CostProfile::Level> passes(std::span<const int> rows) {
-    measure_passes(rows, budget_ms_);
-    return std::move(profile_.levels);
+    if (!show_prompt().empty()) measure_passes(rows, budget_ms_);
+    return std::move(passes_.levels);
   }
 
  private:
@@ -216,8 +218,30 @@ class CostMeasurement {
     return checks;
   }
 
-  /// Two drafts of different depth at two widths: their differences are what passes cost.
-  void measure_passes(std::span<const int> widths, double budget_ms) {
+  /// Of each network of the drafter what its passes cost while the others run none.
+  void measure_networks() {
+    constexpr int kRows[] = {1, 10};
+    std::vector<CostProfile> networks;
+    for (const std::uint32_t source : show_prompt()) {
+      only_ = source;
+      passes_ = {};
+      passes_.source = source;
+      draft(1, 1);  // with what it was shown while others drafted
+      measure_passes(kRows, 0.25 * budget_ms_);
+      measure_first_pass(0.15 * budget_ms_);
+      measure_catch_up();
+      networks.push_back(passes_);
+    }
+    if (networks.empty()) return;
+    const bool is_steady = profile_.steady;
+    profile_ = networks.front();
+    profile_.steady = is_steady;
+    if (networks.size() > 1) profile_.networks = std::move(networks);
+  }
+
+  /// Shows it to the drafter and brings it up to date. Says which of its networks ask policies
+  /// about passes.
+  std::vector<std::uint32_t> show_prompt() {
     const ForwardResult result = forward(kPromptRows);
     state_ = drafter_.start();
     CommittedTokens committed;
@@ -225,7 +249,11 @@ class CostMeasurement {
     committed.first_has_row = false;
     if (result.features) committed.features = result.features.row_range(0, kPromptRows - 1);
     drafter_.observe(*state_, committed);
-    if (!draft(1, 1)) return;  // brings the drafter up to date as well
+    return draft(1, 1);
+  }
+
+  /// Two drafts of different depth at two widths: their differences are what passes cost.
+  void measure_passes(std::span<const int> widths, double budget_ms) {
     std::vector<std::function<void()>> runs;
     for (const int width : widths) {
       runs.push_back([this, width] { draft(1, width); });
@@ -236,11 +264,11 @@ class CostMeasurement {
       runs.push_back([this, levels] { draft(levels, 1, Noise::known); });
     const auto ms = least_ms(runs, budget_ms);
     // Beside the same drafts without noise.
-    price_noise(profile_, ms[with_noise] - ms[0], ms[with_noise + 1] - ms[1], kLevels);
+    price_noise(passes_, ms[with_noise] - ms[0], ms[with_noise + 1] - ms[1], kLevels);
     for (std::size_t i = 0; i < widths.size(); ++i) {
       const double pass_ms = (ms[2 * i + 1] - ms[2 * i]) / (kLevels - 1);
       // A head that guesses all levels in one pass has none for the others.
-      profile_.levels.push_back({widths[i], std::max(pass_ms, kLeastPassShare * ms[2 * i])});
+      passes_.levels.push_back({widths[i], std::max(pass_ms, kLeastPassShare * ms[2 * i])});
     }
   }
 
@@ -250,36 +278,43 @@ class CostMeasurement {
     const Stopwatch all;
     for (int i = 0; i < kFirstPasses && (i == 0 || all.ms() < budget_ms); ++i)
       least = std::min(least, ms_of_taking_in(forward(1), 1));
-    profile_.first_pass_ms = std::max(0.0, least - profile_.levels.front().ms);
+    passes_.first_pass_ms = std::max(0.0, least - passes_.levels.front().ms);
   }
 
-  /// As after a prompt: the drafter takes in many tokens at once. Beside one, both in the caches.
+  /// As after rounds without drafts: the drafter takes in many tokens at once. Beside one, both in
+  /// the caches. Not where a text has no room for all of them.
   void measure_catch_up() {
+    if (shown_ + kCatchUps * (kMostRows + 1) + kLevels > model_.config.context) return;
     double one = std::numeric_limits<double>::infinity(), many = one;
     const ForwardResult result = forward(kMostRows);
     for (int i = 0; i < kCatchUps; ++i) {
       many = std::min(many, ms_of_taking_in(result, kMostRows));
       one = std::min(one, ms_of_taking_in(result, 1));
     }
-    profile_.waiting_row_ms = std::max(0.0, many - one) / (kMostRows - 1);
+    passes_.waiting_row_ms = std::max(0.0, many - one) / (kMostRows - 1);
   }
 
   /// Of a draft of one node after the drafter was shown the first `rows` of a forward.
   double ms_of_taking_in(const ForwardResult& result, int rows) {
-    CommittedTokens committed{.tokens = std::span(tokens_).first(static_cast<std::size_t>(rows)),
-                              .first_position = shown_};
-    if (result.features) committed.features = result.features.row_range(0, rows);
-    drafter_.observe(*state_, committed);
-    shown_ += rows;
+    for (int first = 0; first < rows; first += kTokensOfARound) {
+      const int count = std::min(kTokensOfARound, rows - first);
+      CommittedTokens committed{
+          .tokens = std::span(tokens_).subspan(static_cast<std::size_t>(first),
+                                               static_cast<std::size_t>(count)),
+          .first_position = shown_};
+      if (result.features) committed.features = result.features.row_range(first, count);
+      drafter_.observe(*state_, committed);
+      shown_ += count;
+    }
     const Stopwatch watch;
     draft(1, 1);
     return watch.ms();
   }
 
-  /// Whether the drafter asks policies about its passes.
+  /// Which networks of the drafter asked policies about their passes.
   enum class Noise { unknown, known };
-  bool draft(int levels, int width, Noise noise = Noise::unknown) {
-    ProbePolicy policy(levels, width);
+  std::vector<std::uint32_t> draft(int levels, int width, Noise noise = Noise::unknown) {
+    ProbePolicy policy(levels, width, only_);
     DraftTree tree(tokens_.back());
     static const SamplerOptions kSampled{.temperature = 1};
     const PositionRandom random(noise == Noise::known ? ++noises_ : 0, 0);  // noise is remembered
@@ -302,6 +337,8 @@ class CostMeasurement {
   KvSequence sequence_;
   std::unique_ptr<DraftState> state_;
   int shown_ = kPromptRows;  // tokens to the drafter
+  std::uint32_t only_ = 0;   // source of the network that drafts; 0: all
+  CostProfile passes_;       // of that one
   std::vector<TokenId> tokens_;
   std::vector<TokenId> text_;             // empty: rows are arbitrary
   std::vector<std::int32_t> first_uses_;  // of the last forward: ForwardResult::first_uses

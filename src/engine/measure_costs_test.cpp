@@ -46,6 +46,66 @@ TEST(MeasureCosts, TimesWhatTokensTakeThatAHeadHasNotSeen) {
   EXPECT_FALSE(measure_costs(small_model().model, KvType::f16, *table, 50).waiting_row_ms);
 }
 
+/// Notes what a head says that it has yet to run, in passes that a policy is asked about.
+class WatchedHead : public Drafter {
+ public:
+  DrafterTraits traits() const override { return head_->traits(); }
+  std::unique_ptr<DraftState> start() override { return head_->start(); }
+  void observe(DraftState& state, const CommittedTokens& committed) override {
+    head_->observe(state, committed);
+  }
+  void propose(std::span<DraftJob> jobs) override {
+    for (const DraftJob& job : jobs) {
+      Noting noting(*job.policy, most_waiting);
+      DraftJob noted = job;
+      noted.policy = &noting;
+      head_->propose({&noted, 1});
+    }
+  }
+  int most_waiting = 0;
+
+ private:
+  class Noting : public PolicyState {
+   public:
+    Noting(PolicyState& policy, int& most) : policy_(policy), most_(most) {}
+    TreePlan plan(const PlanContext& context) override { return policy_.plan(context); }
+    bool start(const DraftTree& tree, int waiting) override {
+      most_ = std::max(most_, waiting);
+      return policy_.start(tree, waiting);
+    }
+    int expand(std::span<const float> path_log_p) override { return policy_.expand(path_log_p); }
+
+   private:
+    PolicyState& policy_;
+    int& most_;
+  };
+  std::unique_ptr<Drafter> head_ = head();
+};
+
+/// Else what they take would not be timed: of many at once heads run most before a draft.
+TEST(MeasureCosts, LeavesTheTokensToADraftWhoseTimeWithThemIsTaken) {
+  WatchedHead drafter;
+  measure_costs(small_model().model, KvType::f16, drafter, 20);
+  EXPECT_EQ(drafter.most_waiting, 31);
+}
+
+TEST(MeasureCosts, TimesThePassesOfEachNetworkOfAJoinedDrafter) {
+  EXPECT_TRUE(measure_costs(small_model().model, KvType::f16, *head(), 20).networks.empty());
+  const auto joined =
+      make_drafter("eagle3+suffix+draft:model=self",
+                   {.target = &small_model().model, .head = kGolden + "eagle3_head"});
+  const CostProfile profile = measure_costs(small_model().model, KvType::f16, *joined, 50);
+  ASSERT_EQ(profile.networks.size(), 2u);
+  const CostProfile& one_layer = profile.networks[0];
+  const CostProfile& whole_model = profile.networks[1];
+  EXPECT_EQ(one_layer.source, 1u);
+  EXPECT_EQ(whole_model.source, 4u);
+  ASSERT_EQ(one_layer.levels.size(), 2u);
+  ASSERT_EQ(whole_model.levels.size(), 2u);
+  EXPECT_GT(whole_model.levels[0].ms, one_layer.levels[0].ms);
+  EXPECT_EQ(profile.levels[0].ms, one_layer.levels[0].ms);
+}
+
 TEST(MeasureCosts, NearLayersReadTheEndOfAContext) {
   ModelConfig config = small_model().model.config;
   const auto layers = static_cast<double>(config.plans.size());

@@ -203,14 +203,33 @@ TEST(LearnedHeads, AreBroughtIntoTheFourBitsOfTheFirst) {
 
 TEST(LearningHead, IsTakenOutOfTheDraftersText) {
   DecodeSettings settings;
-  settings.drafter = "eagle3:nodes=9,head=some/where+suffix";
+  settings.drafter = "eagle3:nodes=9,head=some/where,taps=0/2/3+suffix";
   settings.heads = [](std::string_view kind) { return std::string(kind) + "-elsewhere"; };
   const LearningHead head = take_learning_head(settings);
-  EXPECT_EQ(settings.drafter, "eagle3:nodes=9+suffix");
+  EXPECT_EQ(settings.drafter, "eagle3:nodes=9,taps=0/2/3+suffix");
+  EXPECT_EQ(head.taps, "0/2/3");
   EXPECT_EQ(head.path, "some/where");
   const HeadFinder heads = heads_with(head, "learned", settings.heads);
   EXPECT_EQ(heads("eagle3"), "learned");
   EXPECT_EQ(heads("medusa"), "medusa-elsewhere");
+}
+
+TEST(LearningHead, LearnsFromTheVectorsOfTheLayersThatItReads) {
+  const std::filesystem::path golden = TALON_TEST_DATA "/golden/stories260k";
+  const ModelConfig target = read_model_config(open_checkpoint(golden / "target"));
+  LearningHead head;
+  head.path = golden / "eagle3_head";
+  const auto taps_with = [&](const char* given) {
+    head.taps = given;
+    std::vector<int> layers;
+    for (const FeatureTap& tap : taps_to_keep(head, target)) layers.push_back(tap.layer);
+    return layers;
+  };
+  EXPECT_EQ(taps_with(""), (std::vector{1, 2, 4, FeatureTap::kFinalNorm}));
+  EXPECT_EQ(taps_with("0/2/3"), (std::vector{0, 2, 3, FeatureTap::kFinalNorm}));
+  for (const char* bad : {"2/", "/2", "a", "1/-2/3", "1,2,3"})
+    EXPECT_THROW(taps_with(bad), UsageError) << bad;
+  EXPECT_THROW(taps_with("1/2"), Error) << "fc reads three";
 }
 
 TEST(LearningHead, DraftersWithoutOneAreRefused) {

@@ -53,7 +53,7 @@ Learner::Learner(const LoadedModel& loaded, DecodeSettings& settings, LearnOptio
       form_(form_of(head_.path)),
       others_(settings.heads),
       turn_(options_.folder),
-      manifest_(served_manifest(loaded)),
+      manifest_(served_manifest(loaded, taps_to_keep(head_, loaded.model.config))),
       texts_(loaded, manifest_, {options_.folder, options_.room_bytes}, options_.note) {
   if (!options_.keep.empty()) {
     import_ordinary_texts(options_.keep, options_.folder, manifest_, kOrdinaryTokens);
@@ -320,7 +320,7 @@ void Learner::measure() {
   open_measured_texts();
   std::unique_lock lock(mutex_);
   statistics_.phase = LearnPhase::measuring;
-  measurement_ = std::make_unique<Measurement>(loaded_.model, head_.drafter, items_to_measure());
+  measurement_ = std::make_unique<Measurement>(loaded_.model, head_, items_to_measure());
   is_measured_ = false;
   next_slice_ = Clock::time_point::min();
   lock.unlock();

@@ -23,9 +23,10 @@ void Measurement::advance() {
   Item& item = items_[next_];
   if (!replay_) {
     // EAGLE-1 heads are measured by trees that follow their confidence, too.
-    const std::string name = drafter_ == "eagle" ? "eagle2" : drafter_;
-    replay_.emplace(model_, fmt::format("{}:{},head={}", name, kTree, item.head.string()),
-                    item.texts);
+    std::string drafter = learning_.drafter == "eagle" ? "eagle2" : learning_.drafter;
+    drafter += fmt::format(":{},head={}", kTree, item.head.string());
+    if (!learning_.taps.empty()) drafter += fmt::format(",taps={}", learning_.taps);
+    replay_.emplace(model_, drafter, item.texts);
     return;
   }
   if (replay_->step()) return;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "learn/learning_head.h"
 #include "learn/replay.h"
 
 namespace talon {
@@ -19,9 +20,10 @@ class Measurement {
     double tau = 0;
     long rounds = 0;
   };
-  /// drafter: its name. `model` and what the texts are of are borrowed.
-  Measurement(const Model& model, std::string drafter, std::vector<Item> items)
-      : model_(model), drafter_(std::move(drafter)), items_(std::move(items)) {}
+  /// `learning`: drafts with the heads of the items. `model` and what the texts are of are
+  /// borrowed.
+  Measurement(const Model& model, const LearningHead& learning, std::vector<Item> items)
+      : model_(model), learning_(learning), items_(std::move(items)) {}
 
   /// A round of a replay. False when everything is measured, or something threw.
   bool step();
@@ -33,7 +35,7 @@ class Measurement {
   void advance();
 
   const Model& model_;
-  std::string drafter_;
+  LearningHead learning_;
   std::vector<Item> items_;
   std::size_t next_ = 0;
   std::optional<Replay> replay_;

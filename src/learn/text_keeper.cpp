@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "draft/head/head_config.h"
 #include "train/data/checksum.h"
 
 namespace talon {
@@ -19,10 +18,9 @@ FeatureType feature_type(const ModelConfig& config) {
   return has_groups ? FeatureType::q8 : FeatureType::f16;
 }
 
-std::vector<FeatureTap> served_taps(const ModelConfig& config) {
+std::vector<FeatureTap> taps_in(const Manifest& manifest) {
   std::vector<FeatureTap> taps;
-  for (const int layer : usual_tap_layers(config.layers)) taps.push_back({layer});
-  taps.push_back({FeatureTap::kFinalNorm});
+  for (const int layer : manifest.info.taps) taps.push_back({layer});
   return taps;
 }
 
@@ -39,14 +37,14 @@ std::filesystem::path held_out_folder(const std::filesystem::path& folder) {
   return folder / "held_out";
 }
 
-Manifest served_manifest(const LoadedModel& loaded) {
+Manifest served_manifest(const LoadedModel& loaded, const std::vector<FeatureTap>& taps) {
   const ModelConfig& config = loaded.model.config;
   Manifest manifest;
   manifest.info.model = loaded.name.empty() ? loaded.path.filename().string() : loaded.name;
   manifest.info.model_sha256 = model_checksum(loaded.path);
   manifest.info.hidden = config.hidden;
   manifest.info.vocabulary = config.vocabulary;
-  for (const FeatureTap& tap : served_taps(config)) manifest.info.taps.push_back(tap.layer);
+  for (const FeatureTap& tap : taps) manifest.info.taps.push_back(tap.layer);
   manifest.info.features = feature_type(config);
   manifest.info.fingerprint = loaded.fingerprint;
   return manifest;
@@ -55,7 +53,7 @@ Manifest served_manifest(const LoadedModel& loaded) {
 TextKeeper::TextKeeper(const LoadedModel& loaded, const Manifest& manifest,
                        const TextKeeperOptions& options, LearnNote note)
     : note_(std::move(note)),
-      recorder_(served_taps(loaded.model.config), manifest.info.features, *loaded.backend),
+      recorder_(taps_in(manifest), manifest.info.features, *loaded.backend),
       recent_(recent_folder(options.folder), manifest,
               options.room_bytes - options.room_bytes / kHeldOutShare, note_),
       held_out_(held_out_folder(options.folder), manifest, options.room_bytes / kHeldOutShare,

@@ -19,8 +19,8 @@ std::filesystem::path recent_folder(const std::filesystem::path& folder);
 /// Texts that nothing is trained on.
 std::filesystem::path held_out_folder(const std::filesystem::path& folder);
 
-/// What training data of this model says of it.
-Manifest served_manifest(const LoadedModel& loaded);
+/// What training data of this model with these vectors says of it.
+Manifest served_manifest(const LoadedModel& loaded, const std::vector<FeatureTap>& taps);
 
 struct TextKeeperOptions {
   std::filesystem::path folder;

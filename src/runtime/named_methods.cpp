@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "core/error.h"
@@ -44,6 +45,19 @@ DecodeSettings with_method(DecodeSettings settings, const MethodText& method) {
   if (!method.policy.empty()) settings.policy = method.policy;
   if (!method.verify.empty()) settings.verify = method.verify;
   return settings;
+}
+
+CostProfile costs_in(std::string_view drafter, std::string_view measured, CostProfile costs) {
+  const auto ours = split_drafters(drafter), theirs = split_drafters(measured);
+  for (CostProfile& network : costs.networks) {
+    const auto part = static_cast<std::size_t>(std::countr_zero(network.source));
+    if (part >= theirs.size()) continue;
+    const std::string weights = weights_of(theirs[part]);
+    const auto same = std::ranges::find_if(
+        ours, [&](std::string_view text) { return weights_of(text) == weights; });
+    if (same != ours.end()) network.source = 1U << (same - ours.begin());
+  }
+  return costs;
 }
 
 EngineOptions engine_options(const DecodeSettings& settings, const Model& model,
@@ -129,7 +143,8 @@ MethodId NamedMethods::make(const DecodeSettings& settings) {
                      [&] { return make_rule(settings, model_.config, tables_); })};
   const bool decides_by_costs = settings.drafter != "none" && method.policy->traits().uses_costs;
   if (decides_by_costs) {
-    method.costs = costs_of(settings.drafter);
+    method.costs =
+        costs_in(settings.drafter, measured_as(settings.drafter), costs_of(settings.drafter));
     drop_unused();  // what was made to be measured alone
   }
   return engine_.add(std::move(method));

@@ -71,6 +71,10 @@ class NamedMethods {
   std::vector<MethodId> retired_;             // that no text names any more
 };
 
+/// Costs that were measured of `measured`, which has the weights of `drafter`: each network has the
+/// source that it has in `drafter`.
+CostProfile costs_in(std::string_view drafter, std::string_view measured, CostProfile costs);
+
 /// The methods that requests have asked for: those that were asked for last stay, and those that
 /// requests have. The methods, which are asked here alone, are borrowed.
 class RecentMethods {

@@ -97,6 +97,18 @@ TEST(NamedMethods, NewHeadsAreForNewRequestsAndOldOnesGoWithTheirs) {
   EXPECT_TRUE(answer(engine, old).empty()) << "it is gone";
 }
 
+TEST(NamedMethods, CostsOfJoinedNetworksFollowThemToTheirPlacesInAnotherDrafter) {
+  CostProfile measured;
+  measured.networks.resize(2);
+  measured.networks[0].source = 1;
+  measured.networks[1].source = 2;
+  const CostProfile found = costs_in("suffix+eagle3:nodes=8+draft:levels=3,model=self",
+                                     "draft:model=self+eagle3", measured);
+  ASSERT_EQ(found.networks.size(), 2u);
+  EXPECT_EQ(found.networks[0].source, 4u);
+  EXPECT_EQ(found.networks[1].source, 2u);
+}
+
 /// Counts matrices that are loaded and forwards.
 class CountingBackend : public ForwardingBackend {
  public:

@@ -44,37 +44,57 @@ double ms_in(const Json& json) {
   return ms;
 }
 
-CostProfile profile_of(const Json& json) {
-  CostProfile profile;
-  for (const Json& check : json.at("checks")) {
-    profile.checks.push_back(
-        {rows_in(check), count_in(check, "context"), ms_in(check), amount_in(check, "experts")});
-  }
+/// What passes cost.
+void read_passes(const Json& json, CostProfile& profile) {
   for (const Json& level : json.at("levels")) {
     profile.levels.push_back({rows_in(level), ms_in(level)});
   }
   profile.first_pass_ms = amount_in(json, "first_pass_ms");
   profile.noise_ms = amount_in(json, "noise_ms");
   profile.first_noise_ms = amount_in(json, "first_noise_ms");
-  profile.expert_ms = amount_in(json, "expert_ms");
   if (json.contains("waiting_row_ms")) profile.waiting_row_ms = amount_in(json, "waiting_row_ms");
+}
+
+Json json_of_passes(const CostProfile& profile) {
+  Json json = {{"levels", Json::array()},
+               {"first_pass_ms", profile.first_pass_ms},
+               {"noise_ms", profile.noise_ms},
+               {"first_noise_ms", profile.first_noise_ms}};
+  if (profile.waiting_row_ms) json["waiting_row_ms"] = *profile.waiting_row_ms;
+  for (const auto& [rows, ms] : profile.levels) {
+    json["levels"].push_back({{"rows", rows}, {"ms", ms}});
+  }
+  return json;
+}
+
+CostProfile profile_of(const Json& json) {
+  CostProfile profile;
+  for (const Json& check : json.at("checks")) {
+    profile.checks.push_back(
+        {rows_in(check), count_in(check, "context"), ms_in(check), amount_in(check, "experts")});
+  }
+  read_passes(json, profile);
+  profile.expert_ms = amount_in(json, "expert_ms");
+  for (const Json& network : json.at("networks")) {
+    CostProfile& passes = profile.networks.emplace_back();
+    passes.source = static_cast<std::uint32_t>(count_in(network, "source"));
+    read_passes(network, passes);
+  }
   return profile;
 }
 
 Json json_of(const CostProfile& profile) {
-  Json json = {{"checks", Json::array()},
-               {"levels", Json::array()},
-               {"first_pass_ms", profile.first_pass_ms},
-               {"noise_ms", profile.noise_ms},
-               {"first_noise_ms", profile.first_noise_ms},
-               {"expert_ms", profile.expert_ms}};
-  if (profile.waiting_row_ms) json["waiting_row_ms"] = *profile.waiting_row_ms;
+  Json json = json_of_passes(profile);
+  json["expert_ms"] = profile.expert_ms;
+  json["checks"] = Json::array();
+  json["networks"] = Json::array();
   for (const auto& [rows, context, ms, experts] : profile.checks) {
     json["checks"].push_back(
         {{"rows", rows}, {"context", context}, {"ms", ms}, {"experts", experts}});
   }
-  for (const auto& [rows, ms] : profile.levels) {
-    json["levels"].push_back({{"rows", rows}, {"ms", ms}});
+  for (const CostProfile& network : profile.networks) {
+    json["networks"].push_back(json_of_passes(network));
+    json["networks"].back()["source"] = network.source;
   }
   return json;
 }

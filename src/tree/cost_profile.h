@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -33,6 +34,10 @@ struct CostProfile {
                               // places in one pass makes the noise of all of them there
   double expert_ms = 0;       // that a check takes for each expert more that as many rows read
   bool steady = true;         // measurements agreed when they were repeated: worth keeping
+  // Of a drafter that joins several with passes, each with what its own cost, and nothing else. The
+  // fields above are then those of the first.
+  std::vector<CostProfile> networks = {};
+  std::uint32_t source = 0;  // among `networks`: DraftJob::source
   bool empty() const { return checks.empty(); }
 };
 

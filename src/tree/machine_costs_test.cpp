@@ -241,6 +241,10 @@ TEST(CostProfile, ComesBackFromItsFileForTheSameKeyOnly) {
   written.first_noise_ms = 0.625;
   written.checks[4].experts = 17.5;
   written.expert_ms = 0.0625;
+  written.networks.resize(2);
+  written.networks[1].source = 4;
+  written.networks[1].levels = {{1, 2.5}};
+  written.networks[1].first_pass_ms = 1.5;
   write_cost_profile(file, "this machine", written);
   const auto read = read_cost_profile(file, "this machine");
   ASSERT_TRUE(read.has_value());
@@ -256,6 +260,11 @@ TEST(CostProfile, ComesBackFromItsFileForTheSameKeyOnly) {
   EXPECT_EQ(read->checks[4].experts, 17.5);
   EXPECT_EQ(read->checks[3].experts, 0);
   EXPECT_EQ(read->expert_ms, 0.0625);
+  ASSERT_EQ(read->networks.size(), 2u);
+  EXPECT_EQ(read->networks[1].source, 4u);
+  EXPECT_EQ(read->networks[1].levels.at(0).ms, 2.5);
+  EXPECT_EQ(read->networks[1].first_pass_ms, 1.5);
+  EXPECT_FALSE(read->networks[1].waiting_row_ms);
   EXPECT_FALSE(read_cost_profile(file, "another machine").has_value());
 }
 

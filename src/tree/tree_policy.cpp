@@ -2,6 +2,8 @@
 
 namespace talon {
 
+void PolicyState::turn_to(std::uint32_t /*source*/) {}
+
 bool PolicyState::start(const DraftTree&, int /*waiting*/) { return true; }
 
 int PolicyState::expand(std::span<const float> path_log_p) {

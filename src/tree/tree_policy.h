@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -21,6 +22,9 @@ class PolicyState {
  public:
   virtual ~PolicyState() = default;
   virtual TreePlan plan(const PlanContext& context) = 0;
+  /// Of a drafter that joins several: start() and expand() are asked by the one with this source
+  /// (DraftJob::source) from then on.
+  virtual void turn_to(std::uint32_t source);
   /// Asked before the first pass of a drafter that grows level by level: whether it is worth it.
   /// tree: the root and what drafters before it proposed. waiting: committed tokens before the root
   /// that the drafter has not run yet, and would run in that pass.

@@ -83,11 +83,12 @@ def copy(stage: Stage, stages: dict[str, Stage], words: list[str]) -> None:
     archive.unlink()
 
 
-def build(folder: pathlib.Path, stages: dict[str, Stage]) -> tuple[Stage, list[str], list[str]]:
-    """The last stage, what it starts, and how it is asked whether it is well."""
+def build(folder: pathlib.Path, stages: dict[str, Stage]) -> tuple[Stage, list[str], list[str], int]:
+    """The last stage, what it starts, how it is asked whether it is well, and for how many seconds it need not be."""
     entry: list[str] = []
     command: list[str] = []
     health: list[str] = []
+    patience = 0
     for word, rest in steps():
         print(f"image: {word} {rest[:100]}", file=sys.stderr, flush=True)
         if word == "FROM":
@@ -114,9 +115,10 @@ def build(folder: pathlib.Path, stages: dict[str, Stage]) -> tuple[Stage, list[s
             command = json.loads(rest)
         elif word == "HEALTHCHECK":
             health = json.loads(rest.split("CMD ", 1)[1])
+            patience = int((re.search(r"--start-period=(\d+)s ", rest) or [0, 0])[1])
         elif word not in ("EXPOSE", "STOPSIGNAL"):
             raise SystemExit(f"image: expected a step that is known, found {word}")
-    return stage, entry + command, health
+    return stage, entry + command, health, patience
 
 
 def main(models: str, folder: pathlib.Path) -> None:
@@ -126,12 +128,12 @@ def main(models: str, folder: pathlib.Path) -> None:
     folder.mkdir(parents=True)
     stages: dict[str, Stage] = {}
     try:
-        stage, command, health = build(folder.resolve(), stages)
+        stage, command, health, patience = build(folder.resolve(), stages)
         stage.path("/models").mkdir()
         run("mount", "--bind", "-o", "ro", models, stage.path("/models"))
         server = subprocess.Popen(stage.inside(*command), start_new_session=True)
         try:
-            for _ in range(100):
+            for _ in range(10 * patience):
                 if server.poll() is not None:
                     raise SystemExit(f"image: the server ended with {server.returncode}")
                 if subprocess.run(stage.inside(*health), stderr=subprocess.DEVNULL, timeout=10).returncode == 0:

@@ -85,7 +85,14 @@ def run_traffic(proxy: str, first: subprocess.Popen) -> dict:
             "seeds_with_several_texts": sum(len(found) > 1 for found in texts.values())}
 
 
+def check_rules() -> None:
+    done = subprocess.run(["promtool", "test", "rules", ROOT / "tests/deploy/rules_test.yml"], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"deploy: {done.stdout}{done.stderr}")
+
+
 def main(talon: str, model: str, folder: str) -> int:
+    check_rules()
     place = pathlib.Path(folder).absolute()
     shutil.rmtree(place / "data", ignore_errors=True)  # Prometheus would still show the servers of a run before
     place.mkdir(parents=True, exist_ok=True)

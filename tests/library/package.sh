@@ -19,6 +19,7 @@ for package in talon libtalon-dev talon-heads; do
   [ -f "$file" ] || fail "$package: expected ${package}_${version}_*.deb, found $(ls "$here")"
   dpkg-deb -f "$file" Depends > "$here/$package.depends"
 done
+[ "$(dpkg-deb -f "$here/talon_${version}_"*.deb Recommends)" = "talon-heads, python3-pip" ] || fail "recommendations are missing"
 grep -q libssl "$here/talon.depends" && grep -q libfmt-dev "$here/libtalon-dev.depends" || fail "dependencies are missing"
 
 # Builds and runs the C program against what lies below $1, and compares it with the program there.

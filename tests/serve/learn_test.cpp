@@ -12,7 +12,7 @@
 #include "draft/head/head_tensors.h"
 #include "io/checkpoint.h"
 #include "test_server.h"
-#include "train/data/dataset.h"
+#include "train/data/manifest.h"
 
 namespace talon::test::learn_test {
 namespace {
@@ -37,8 +37,7 @@ class LearnFolder {
     options.learn->folder = path_ + "/learn";
     return options;
   }
-  /// And by a program that does what `script` says; $out is where a trainer writes, $start the head
-  /// that it starts from, $all all that it is told.
+  /// And by a program that does `script`: it writes to $out, starts from $start, is told $all.
   TestServer::Options options(const std::string& script) const {
     TestServer::Options with = options();
     with.learn->trainer = path_ + "/trainer";
@@ -116,6 +115,19 @@ TEST(Learn, KeepsEveryAnswerWithItsVectorsAndChangesNone) {
   EXPECT_EQ(kept + held_out, kRequests);
   EXPECT_GT(held_out, 0U);
   EXPECT_GT(kept, 4 * held_out);
+}
+
+TEST(Learn, TextsHaveTheVectorsOfTheLayersThatTheHeadReads) {
+  const LearnFolder folder;
+  const std::string head = folder.bad_head();
+  Json config = Json::parse(std::ifstream(head + "/config.json"));
+  config["tap_layers"] = {0, 2, 3};
+  std::ofstream(head + "/config.json") << config;
+  auto options = folder.options();
+  options.drafter = "eagle3:head=" + head;
+  { const TestServer server(options); }
+  const auto manifest = read_manifest(folder.path() / "learn/recent");
+  EXPECT_EQ(manifest.value().info.taps, (std::vector{0, 2, 3, FeatureTap::kFinalNorm}));
 }
 
 /// Asks until a round of learning has ended; the answers must be plain ones.

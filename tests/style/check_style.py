@@ -1,9 +1,11 @@
 """Fails when a file is larger, a line longer or a folder fuller than this project allows, when a document names a file that is
-not there or has another figure than bench/results, or when clang-format would change a file.
+not there or has another figure than bench/results, when a page was built of other sources than these, or when clang-format would
+change a file.
 
 usage: check_style.py [--no-format] [--no-sizes]     (in the repository)
 """
 import collections
+import hashlib
 import pathlib
 import re
 import subprocess
@@ -78,6 +80,19 @@ def stale_figures() -> list[str]:
     return result.stderr.splitlines() if result.returncode != 0 else []
 
 
+def stale_pages(paths: list[pathlib.PurePosixPath]) -> list[str]:
+    """dist/sources.txt of a page has the sums of what it was built of (scripts/web_page.sh)."""
+    found = []
+    for page in [path.parents[1] for path in paths if path.match("web/*/dist/index.html")]:
+        own = [path.relative_to(page).as_posix() for path in paths if page in path.parents]
+        sources = sorted(name for name in own if name.startswith("src/") or name in {"index.html", "package-lock.json", "vite.config.ts"})
+        sums = [f"{hashlib.sha256(pathlib.Path(page / name).read_bytes()).hexdigest()}  {name}" for name in sources]
+        built = pathlib.Path(page / "dist/sources.txt")
+        if not built.exists() or built.read_text().splitlines() != sums:
+            found.append(f"{page}/dist: built of other sources than these (make pages)")
+    return found
+
+
 def misformatted(paths: list[pathlib.PurePosixPath]) -> list[str]:
     files = [str(path) for path in paths if path.suffix in CODE]
     result = subprocess.run(["clang-format-14", "--dry-run", *files], capture_output=True, text=True)
@@ -92,6 +107,7 @@ def main() -> int:
     found = [] if "--no-sizes" in sys.argv else sizes(paths)
     found += dead_references(paths)
     found += stale_figures()
+    found += stale_pages(paths)
     if "--no-format" not in sys.argv:
         found += misformatted(paths)
     print("\n".join(found) or f"{len(paths)} files are in style")

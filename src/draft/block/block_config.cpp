@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "draft/block/gguf_block.h"
+#include "draft/head/head_config.h"
 #include "draft/head/head_parts.h"
 #include "io/quote.h"
 #include "io/tensor_layout.h"
@@ -166,10 +167,13 @@ void read_visibility(const BlockKeys& keys, BlockConfig& c) {
 
 /// As Talon counts: the layer that a stream enters. Official files count layers whose outputs are
 /// taken, speculators those whose inputs are (docs/methods.md 2.6). Where the former name none,
-/// they lie evenly; halves are rounded to the even number, as Python does.
+/// they lie evenly; halves are rounded to the even number, as Python does. Where the latter name
+/// none, they are EAGLE-3's.
 void read_taps(const BlockKeys& keys, BlockConfig& c) {
   const bool official = c.layout != BlockConfig::Layout::speculators;
-  const std::string_view key = official ? "target_layer_ids" : "aux_hidden_state_layer_ids";
+  std::string_view key = official ? "target_layer_ids" : "aux_hidden_state_layer_ids";
+  constexpr std::string_view kOfEagle = "eagle_aux_hidden_state_layer_ids";
+  if (!official && !keys.with(key).has(key) && keys.with(kOfEagle).has(kOfEagle)) key = kOfEagle;
   const ConfigKeys& from = keys.with(key);
   c.target_layers = keys.top.integer_or("num_target_layers", 1, Limits::kLayers, 0);
   if (const Json* ids = from.find(key); ids && ids->is_array()) {
@@ -184,7 +188,8 @@ void read_taps(const BlockKeys& keys, BlockConfig& c) {
       c.tap_layers.push_back(static_cast<int>(id) + 1);
     }
   }
-  if (c.tap_layers.empty()) from.refuse(key, "a list of target layers");
+  const bool are_usual = !official && !from.has(key);
+  if (c.tap_layers.empty() && !are_usual) from.refuse(key, "a list of target layers");
 }
 
 void read_block(const BlockKeys& keys, BlockConfig& c) {
@@ -259,9 +264,7 @@ std::optional<std::string> common_block_name(std::string_view name) {
 }  // namespace
 
 bool is_block_head(const Checkpoint& checkpoint) {
-  if (checkpoint.format == CheckpointFormat::gguf) {
-    return checkpoint.metadata.value("general.architecture", Json()) == "dflash";
-  }
+  if (checkpoint.format == CheckpointFormat::gguf) return is_gguf_block(checkpoint);
   const std::string architecture = first_architecture(checkpoint.metadata);
   const std::string kind = speculators_kind(checkpoint.metadata);
   return architecture.starts_with("DFlash") || names_spark(architecture) || kind == "dflash" ||
@@ -296,7 +299,7 @@ BlockConfig read_block_config(const Checkpoint& checkpoint, const HeadTensors& t
       keys.layer.integer_or("max_position_embeddings", 1, Limits::kContext, kUsualHeadContext);
   c.norm_epsilon = static_cast<float>(keys.layer.number_or("rms_norm_eps", 0, 1, 1e-6));
   c.rope = checkpoint.format == CheckpointFormat::gguf
-               ? read_gguf_rope(checkpoint, "dflash.", c.context, c.head_dim)
+               ? read_gguf_rope(checkpoint, block_prefix_of_gguf(checkpoint), c.context, c.head_dim)
                : read_rope_of(keys.layer, c.context, c.head_dim, "full_attention");
   check_divisors(c.rope, c.head_dim, tensors.doing());
   read_block_vocabularies(tensors, keys, c);
@@ -319,7 +322,9 @@ std::vector<FeatureTap> fit_to_target(const BlockConfig& c, const ModelConfig& t
     refuse_target(doing, "\"num_target_layers\": expected {}, found {}", target.layers,
                   c.target_layers);
   }
-  const auto taps = static_cast<int>(c.tap_layers.size());
+  const std::vector<int> layers =
+      c.tap_layers.empty() ? usual_tap_layers(target.layers) : c.tap_layers;
+  const auto taps = static_cast<int>(layers.size());
   if (c.feature_width != taps * target.hidden) {
     refuse_target(doing, "\"fc.weight\": expected {} columns, those of {} target layers, found {}",
                   taps * target.hidden, taps, c.feature_width);
@@ -342,7 +347,7 @@ std::vector<FeatureTap> fit_to_target(const BlockConfig& c, const ModelConfig& t
                   target.vocabulary, c.mask_token);
   }
   std::vector<FeatureTap> wanted;
-  for (const int layer : c.tap_layers) {
+  for (const int layer : layers) {
     if (layer >= target.layers) {
       refuse_target(doing, "tap layer: expected one that enters a layer below {}, found {}",
                     target.layers, layer);

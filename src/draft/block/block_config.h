@@ -34,7 +34,7 @@ struct BlockConfig {
   int block = 0;                // rows of a pass: the root and masks
   TokenId mask_token = 0;       // stands for tokens that are not known
   bool root_predicts = false;   // the root's row guesses, too; else the first mask's is the first
-  std::vector<int> tap_layers;  // target layers whose inputs are wanted
+  std::vector<int> tap_layers;  // target layers whose inputs are wanted; empty: the usual ones
   std::vector<bool> slides;     // of each layer: sees `window` committed rows only
   int window = 0;
   bool causal_slides = false;  // ... and of the block only the rows up to itself

@@ -51,8 +51,8 @@ struct BlockHead {
     if (block) {
       const BlockConfig& c = block->config;
       const int wanted = places > 0 ? std::min(places, c.guesses()) : c.guesses();
-      return std::make_unique<BlockNetwork>(*block, std::max(2, wanted + c.first_guess()),
-                                            positions, options.window);
+      return std::make_unique<BlockNetwork>(*block, wanted + c.first_guess(), positions,
+                                            options.window);
     }
     const int made_for = parallel->config.parallel_drafts;
     const int usual = made_for > 0 ? made_for : kUsualParallelGuesses;

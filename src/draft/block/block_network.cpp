@@ -64,7 +64,7 @@ BlockNetwork::BlockNetwork(const BlockWeights& weights, int block, int positions
       values_(backend_.allocate(max_rows_, config_.kv_heads * config_.head_dim)),
       seen_(backend_.allocate(max_rows_, config_.heads * config_.head_dim)),
       residual_(backend_.allocate(max_rows_, config_.hidden)) {
-  expects(block >= 2 && block <= config_.block, "a block within the head's");
+  expects(block > config_.first_guess() && block <= config_.block, "a block within the head's");
 }
 
 /// The queries of committed rows are zeros, and nobody reads what they see.

@@ -10,7 +10,12 @@
 
 namespace talon {
 
-// Block drafters in GGUF files: architecture "dflash", as llama.cpp's converter writes it.
+// Block drafters in GGUF files: architecture "dflash", as llama.cpp's converter writes it, or
+// "dflash-draft" and "qwen35-dflash-draft", as forks of it do (docs/formats.md).
+
+bool is_gguf_block(const Checkpoint& checkpoint);
+/// Of the keys that are of its architecture, "dflash.".
+std::string block_prefix_of_gguf(const Checkpoint& checkpoint);
 
 /// The official name of a tensor of such a file; others keep theirs.
 std::optional<std::string> block_name_of_gguf(std::string_view name);

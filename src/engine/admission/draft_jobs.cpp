@@ -7,6 +7,10 @@ void ContainedPolicy::contain(Ask&& ask) {
   if (!has_failed_) has_failed_ = !faults_.contain(FaultOrigin::policy, ask);
 }
 
+void ContainedPolicy::turn_to(std::uint32_t source) {
+  contain([&] { policy_.turn_to(source); });
+}
+
 bool ContainedPolicy::start(const DraftTree& tree, int waiting) {
   bool starts = false;
   contain([&] { starts = policy_.start(tree, waiting); });

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,7 @@ class ContainedPolicy : public PolicyState {
   ContainedPolicy(PolicyState& policy, Faults& faults) : policy_(policy), faults_(faults) {}
 
   TreePlan plan(const PlanContext& context) override { return policy_.plan(context); }
+  void turn_to(std::uint32_t source) override;
   bool start(const DraftTree& tree, int waiting) override;
   int expand(std::span<const float> path_log_p) override;
 

@@ -177,6 +177,10 @@ class FaultyPolicy : public TreePolicy {
       trigger_.tick();
       return inner_->plan(context);
     }
+    void turn_to(std::uint32_t source) override {
+      trigger_.tick();
+      inner_->turn_to(source);
+    }
     bool start(const DraftTree& tree, int waiting) override {
       trigger_.tick();
       return inner_->start(tree, waiting);

@@ -73,9 +73,12 @@ const titles: Record<ProblemKind, string> = {
 };
 export const titleOf = (problem: Problem): string => titles[problem.kind];
 
+/** A text as headers take it: a character for each byte of its UTF-8. */
+const inBytes = (text: string): string => String.fromCharCode(...new TextEncoder().encode(text));
+
 function headers(): Record<string, string> {
   const own: Record<string, string> = { "Content-Type": "application/json" };
-  if (preferences.key) own.Authorization = `Bearer ${preferences.key}`;
+  if (preferences.key) own.Authorization = `Bearer ${inBytes(preferences.key)}`;
   return own;
 }
 
@@ -92,11 +95,12 @@ export async function request(path: string, init: RequestInit): Promise<Response
 }
 
 async function problemOf(response: Response): Promise<Problem> {
-  const kinds: Record<number, ProblemKind> = { 401: "key", 403: "key", 429: "busy", 503: "ending", 500: "failed" };
-  const body = (await response.json().catch(() => ({}))) as { error?: { message?: string } };
+  const kinds: Record<number, ProblemKind> = { 401: "key", 429: "busy", 503: "ending", 500: "failed" };
+  const body = (await response.json().catch(() => ({}))) as { error?: { message?: string; code?: string | null } };
   const message = body.error?.message ?? `HTTP status ${response.status}`;
   const wait = Number(response.headers.get("Retry-After")) || undefined;
-  return { kind: kinds[response.status] ?? "refused", message, wait };
+  const isBusy = ["busy", "out_of_memory"].includes(body.error?.code ?? ""); // it stays, and has a 503, too
+  return { kind: isBusy ? "busy" : (kinds[response.status] ?? "refused"), message, wait };
 }
 
 export async function getJson<Value>(path: string, signal?: AbortSignal): Promise<Value> {

@@ -150,7 +150,7 @@ export class App {
     this.chooseModel();
     this.showAbout();
     if (!this.props) void this.learnProps();
-    if (!this.studio) void this.learnModels();
+    if (this.models.length === 0) void this.learnModels();
   }
 
   private async learnProps(): Promise<void> {

@@ -3,6 +3,7 @@ import { h } from "./dom";
 
 const calmMs = 10_000;
 const anxiousMs = 2_000;
+const patienceMs = 5_000; // a network that swallows everything answers nothing
 
 export type Health = "ready" | "ending" | "gone";
 
@@ -29,7 +30,7 @@ export class HealthWatch {
 
   private async ask(): Promise<Health> {
     try {
-      await getJson("/ready");
+      await getJson("/ready", AbortSignal.timeout(patienceMs));
       return "ready";
     } catch (error) {
       return error instanceof RequestError && error.problem.kind === "ending" ? "ending" : "gone";

@@ -42,7 +42,19 @@ export class MarkdownView {
   private blocks: Block[] = [];
 
   show(source: string, spans: TokenSpan[]): void {
+    try {
+      this.showBlocks(source, spans);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      // Nested deeper than its readers' stack goes: words as they are.
+      this.blocks = [];
+      this.element.replaceChildren(h("p", { class: "unread" }, source));
+    }
+  }
+
+  private showBlocks(source: string, spans: TokenSpan[]): void {
     const list = marked.lexer(source);
+    if (this.blocks.length === 0) this.element.replaceChildren();
     let begin = 0;
     const next: Block[] = [];
     for (const token of list) {

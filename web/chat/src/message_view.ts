@@ -171,7 +171,7 @@ class AnswerView implements MessageView {
     };
     const verdict = plain.equal
       ? h("p", { class: "verdict" }, icon("check"), `The same ${plain.bytes.toLocaleString()} bytes, ${(drafted / plain.perSecond).toFixed(2)} times the speed.`)
-      : h("p", { class: "verdict unequal", role: "alert" }, icon("close"), "The texts differ. They should not: please report it.");
+      : h("p", { class: "verdict unequal", role: "alert" }, icon("close"), "The texts differ. With the rule “follow” they should not: please report it.");
     return h(
       "div",
       { class: "comparison" },

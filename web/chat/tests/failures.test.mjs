@@ -8,8 +8,8 @@ const ended = (reason) => ({ choices: [{ index: 0, delta: {}, finish_reason: rea
 
 describe("when something is wrong", () => {
   beforeEach(() => open());
-  const refuse = (status, message, headers = {}) =>
-    page.route("**/v1/chat/completions", (route) => route.fulfill({ status, headers, contentType: "application/json", body: JSON.stringify({ error: { message } }) }));
+  const refuse = (status, message, headers = {}, code = null) =>
+    page.route("**/v1/chat/completions", (route) => route.fulfill({ status, headers, contentType: "application/json", body: JSON.stringify({ error: { message, code } }) }));
 
   test("a full queue is waited for", async () => {
     await refuse(429, "queue: expected room for this request, found none; try again later", { "Retry-After": "2" });
@@ -28,6 +28,26 @@ describe("when something is wrong", () => {
     await refuse(503, "server: expected one that stays, found it ending");
     await askToTheEnd("Still there?");
     assert.match(await page.getByRole("alert").textContent(), /shutting down/);
+  });
+
+  test("a server that has no room for the moment does not end", async () => {
+    await refuse(503, "server: expected more memory", {}, "out_of_memory");
+    await askToTheEnd("Still there?");
+    assert.match(await page.getByRole("alert").textContent(), /The server is busy.*expected more memory/);
+  });
+
+  test("a page that may not call is not asked for a key", async () => {
+    await refuse(403, "origin: expected this server's own or the one of --cors, found https://elsewhere");
+    await askToTheEnd("Let me in.");
+    assert.match(await page.getByRole("alert").textContent(), /The server refused this.*--cors/);
+    assert.equal(await page.getByRole("button", { name: "Enter the key" }).count(), 0);
+  });
+
+  test("a network that swallows everything is noticed", async () => {
+    await page.route("**/ready", () => undefined);
+    await page.reload();
+    await page.locator(".banner").waitFor();
+    assert.match(await page.locator(".banner").textContent(), /does not answer/);
   });
 
   test("a server that is gone is noticed, and noticed when it is back", async () => {
@@ -57,6 +77,21 @@ describe("when something is wrong", () => {
     const request = page.waitForRequest("**/v1/chat/completions");
     await page.keyboard.press("r");
     assert.equal((await request).headers().authorization, "Bearer secret");
+  });
+
+  test("a key of any letters is sent as its bytes", async () => {
+    await page.evaluate(() => localStorage.setItem("talon-preferences", JSON.stringify({ key: "ключ" })));
+    await page.reload();
+    await page.evaluate(() => {
+      const real = window.fetch;
+      window.fetch = (path, init) => {
+        if (String(path).endsWith("/chat/completions")) window.sent = init.headers.Authorization;
+        return real(path, init);
+      };
+    });
+    await askToTheEnd("Let me in.");
+    assert.equal(Buffer.from(await page.evaluate(() => window.sent), "latin1").toString(), "Bearer ключ");
+    await page.locator(".figures").waitFor();
   });
 
   test("what answers is told once the key is there", async () => {

@@ -259,6 +259,27 @@ describe("the page", () => {
     await shot("markdown");
   });
 
+  test("shows an answer that is nested too deeply as it was written, also when it opens again", async () => {
+    await fake(said(`${">".repeat(20000)} the end`));
+    await askToTheEnd("Nest!");
+    assert.match(await answers().locator(".prose").innerText(), /^>>>+ the end$/);
+    await page.reload();
+    await page.getByRole("button", { name: "Answer again" }).waitFor();
+    assert.match(await answers().locator(".prose").innerText(), /^>>>+ the end$/);
+    assert.deepEqual(complaints, []);
+  });
+
+  test("asks for the models once, however often a setting is changed", async () => {
+    await page.waitForLoadState("networkidle");
+    let asked = 0;
+    page.on("request", (request) => request.url().endsWith("/v1/models") && ++asked);
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("s");
+    for (let i = 0; i < 5; ++i) await page.getByRole("slider", { name: "Temperature" }).press("ArrowRight");
+    await page.waitForLoadState("networkidle");
+    assert.equal(asked, 1);
+  });
+
   test("asks with its settings", async () => {
     await page.keyboard.press("Escape");
     await page.keyboard.press("s");

@@ -19,19 +19,20 @@ constexpr int kCrowdPause = 256;
 
 }  // namespace
 
-PassPlan::PassPlan(DrafterEstimates& drafter, const RoundPrices& prices, const LossBudget& budget)
-    : drafter_(drafter), prices_(prices), budget_(budget) {
-  for (std::size_t i = 0; i < kCoverages; ++i) trials_[i] = Trial(drafter.pass_gain[i]);
+PassPlan::PassPlan(DrafterEstimates& drafter, std::uint32_t source, const RoundPrices& prices,
+                   const LossBudget& budget)
+    : drafter_(drafter), source_(source), prices_(prices), budget_(budget) {
+  for (std::size_t i = 0; i < kCoverages; ++i) trials_[i] = Trial(network().pass_gain[i]);
 }
 
-void PassPlan::begin() {
-  crowd_pause_ = drafter_.sequences_begun++ % kCrowdTries == 0 ? 0 : kCrowdPause;
-}
+bool PassPlan::has_paid() const { return std::ranges::max(network().pass_gain) > 0; }
+
+void PassPlan::begin(int begun) { crowd_pause_ = begun % kCrowdTries == 0 ? 0 : kCrowdPause; }
 
 /// Alone, each sequence finds out for itself: its text may be of another kind than the last one's.
 /// In a crowd a pass costs all, so while passes do not pay few sequences try for all.
 bool PassPlan::leaves_it_to_others() {
-  const bool is_loss = drafter_.pass_gain[coverage_] < 0 && trials_[coverage_].value() <= 0;
+  const bool is_loss = network().pass_gain[coverage_] < 0 && trials_[coverage_].value() <= 0;
   if (prices_.context().sequences == 1 || !is_loss || crowd_pause_ == 0) return false;
   --crowd_pause_;
   return true;
@@ -39,20 +40,21 @@ bool PassPlan::leaves_it_to_others() {
 
 void PassPlan::begin_round() {
   pass_rows_.clear();
-  drafter_.passes.begin_round();
+  network().passes.begin_round();
   sharers_ = prices_.context().sequences;
   forecast_.begin_round();
   expected_ = 0;
 }
 
-bool PassPlan::start(const DraftTree& tree, double coverage, int waiting) {
+bool PassPlan::start(const DraftTree& tree, double coverage, int waiting, double others_ms) {
+  others_ms_ = others_ms;
   waiting_ = std::min(waiting, kMostWaiting);
   cheap_sources_ = kForcedSource;
   for (const DraftTree::Node& node : tree.nodes) cheap_sources_ |= node.sources;
   coverage_ = std::min(static_cast<std::size_t>(coverage * static_cast<double>(kCoverages)),
                        kCoverages - 1);
   const int sequences = prices_.context().sequences;
-  const double ms = catch_up_ms() + drafter_.passes.first_pass_ms(prices_.machine()) / sequences;
+  const double ms = catch_up_ms() + network().passes.first_pass_ms(prices_.machine()) / sequences;
   if (leaves_it_to_others() || !trials_[coverage_].wants() || !can_afford(ms, 1)) return false;
   forecast_.begin_round();  // another network's levels were not this one's
   run(first_rows(), waiting_ <= kFewWaiting);
@@ -77,39 +79,40 @@ int PassPlan::expand(std::span<const float> path_log_p, double margin) {
 }
 
 void PassPlan::run(int rows, bool tells) {
-  drafter_.passes.run(pass_rows_.size(), rows, tells);
+  network().passes.run(pass_rows_.size(), rows, tells);
   pass_rows_.push_back(rows);
 }
 
 /// This sequence's share of a pass in which each sequence has `rows`.
 double PassPlan::pass_ms(int rows) const {
   const int sequences = prices_.context().sequences;
-  return drafter_.passes.pass_ms(rows * sequences, prices_.machine()) / sequences;
+  return network().passes.pass_ms(rows * sequences, prices_.machine()) / sequences;
 }
 
 /// This sequence's share of a first pass, which runs the tokens that the head has not seen.
 double PassPlan::catch_up_ms() const {
-  return pass_ms(1) + drafter_.passes.waiting_row_ms(prices_.machine()) * waiting_;
+  return pass_ms(1) + network().passes.waiting_row_ms(prices_.machine()) * waiting_;
 }
 
 /// Rows of the first pass, as far as they are counted in what passes cost.
 int PassPlan::first_rows() const { return 1 + std::min(waiting_, kFewWaiting); }
 
 double PassPlan::ms() const {
-  return drafter_.passes.draft_ms(pass_rows_, sharers_, prices_.machine()) / sharers_;
+  return network().passes.draft_ms(pass_rows_, sharers_, prices_.machine()) / sharers_;
 }
 
 double PassPlan::unpaid_ms() const {
   if (!ran() || trials_[coverage_].value() > 0) return 0;
   const int rows = 1 + waiting_ - first_rows();
-  return drafter_.passes.waiting_row_ms(prices_.machine()) * rows;
+  return network().passes.waiting_row_ms(prices_.machine()) * rows;
 }
 
 /// Whether `share` of the budget pays for one more pass and the rows that make it of use: one for
 /// each level, or more where trees have been larger lately.
 bool PassPlan::can_afford(double pass_ms, double share) const {
   const int levels = static_cast<int>(pass_rows_.size()) + 1;
-  return ms() + pass_ms + prices_.extra_ms(levels) <= share * budget_.tokens() * prices_.token_ms();
+  return others_ms_ + ms() + pass_ms + prices_.extra_ms(levels) <=
+         share * budget_.tokens() * prices_.token_ms();
 }
 
 /// Tokens that one more node must bring, at the size that trees have lately.
@@ -119,9 +122,11 @@ double PassPlan::row_price(double margin) const {
   return margin * prices_.rate() * ms / nodes;
 }
 
-/// Whether a drafter proposed the node that had finished when the passes began.
+/// Whether a drafter proposed the node that had finished when the passes began; or one of further
+/// passes, of another network.
 bool PassPlan::by_cheaper(const DraftTree& tree, NodeId node) const {
-  return (tree[node].sources & cheap_sources_) != 0;
+  const std::uint32_t sources = tree[node].sources;
+  return (sources & cheap_sources_) != 0 || (source_ != 0 && (sources & source_) == 0);
 }
 
 void PassPlan::expect(const DraftTree& tree, NodeId node, double chance) {
@@ -129,7 +134,7 @@ void PassPlan::expect(const DraftTree& tree, NodeId node, double chance) {
 }
 
 void PassPlan::observe(double draft_ms) {
-  drafter_.passes.observe_call(sharers_, draft_ms, prices_.machine());
+  network().passes.observe_call(sharers_, draft_ms, prices_.machine());
 }
 
 /// What the passes brought beyond the nodes that cheaper drafters proposed. They count as if all
@@ -144,11 +149,11 @@ void PassPlan::learn(const RoundOutcome& outcome, double node_ms) {
   // The mean of what came true and what was to be expected, which varies less.
   const double tokens = (static_cast<double>(outcome.accepted.size() - without) + expected_) / 2;
   const int all = prices_.context().sequences;
-  const double draft_ms = drafter_.passes.draft_ms(pass_rows_, all, prices_.machine()) / all;
+  const double draft_ms = network().passes.draft_ms(pass_rows_, all, prices_.machine()) / all;
   const double usual_ms = draft_ms - (pass_ms(first_rows()) - pass_ms(1));
   const double gain = tokens - prices_.rate() * (usual_ms + node_ms * nodes);
   trials_[coverage_].learn(gain);
-  drafter_.pass_gain[coverage_] += 0.02 * (gain - drafter_.pass_gain[coverage_]);
+  network().pass_gain[coverage_] += 0.02 * (gain - network().pass_gain[coverage_]);
   usual_nodes_ += 0.1 * (tree.draft_nodes() - usual_nodes_);
 }
 

@@ -13,20 +13,26 @@
 
 namespace talon {
 
-/// The passes of a draft head in one sequence: whether to run them beside what cheaper drafters
+/// The passes of one network in one sequence: whether to run them beside what cheaper drafters
 /// cover already, how many nodes each expands, and what they cost and brought.
 class PassPlan {
  public:
-  PassPlan(DrafterEstimates& drafter, const RoundPrices& prices, const LossBudget& budget);
+  /// source: of the network, if the drafter joins several (DrafterEstimates::of); else 0.
+  PassPlan(DrafterEstimates& drafter, std::uint32_t source, const RoundPrices& prices,
+           const LossBudget& budget);
 
-  /// Before the first round.
-  void begin();
+  bool is_of(std::uint32_t source) const { return source_ == source; }
+  /// Whether they brought other sequences something.
+  bool has_paid() const;
+  /// Before the first round. begun: sequences before this one.
+  void begin(int begun);
   void begin_round();
   /// A round in which nothing is drafted: a pause of the passes goes on.
   void let_pass() { trials_[coverage_].wants(); }
   /// Whether the first pass is worth it. tree: what cheaper drafters proposed, `coverage` their
-  /// chances at the root. waiting: tokens that the head has not seen, beside the root.
-  bool start(const DraftTree& tree, double coverage, int waiting);
+  /// chances at the root. waiting: tokens that the head has not seen, beside the root. others_ms:
+  /// what passes of other networks take in the round.
+  bool start(const DraftTree& tree, double coverage, int waiting, double others_ms);
   /// How many of the newest level's nodes to expand. margin: gain that rows must bring, in
   /// multiples of their cost.
   int expand(std::span<const float> path_log_p, double margin);
@@ -51,6 +57,7 @@ class PassPlan {
  private:
   static constexpr std::size_t kCoverages = DrafterEstimates::kCoverages;
 
+  NetworkEstimates& network() const { return drafter_.of(source_); }
   bool leaves_it_to_others();
   void run(int rows, bool tells = true);
   double pass_ms(int rows) const;
@@ -61,6 +68,7 @@ class PassPlan {
   bool by_cheaper(const DraftTree& tree, NodeId node) const;
 
   DrafterEstimates& drafter_;
+  std::uint32_t source_;
   const RoundPrices& prices_;
   const LossBudget& budget_;
   LevelForecast forecast_;
@@ -70,6 +78,7 @@ class PassPlan {
   int crowd_pause_ = 0;  // rounds in a crowd in which others try
 
   // Of the current round:
+  double others_ms_ = 0;        // that passes of other networks take
   int waiting_ = 0;             // tokens that the first pass takes in beside the root
   std::vector<int> pass_rows_;  // of each pass
   std::uint32_t cheap_sources_ = 0;

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "tree/policies/policies.h"
 #include "tree/policies/throughput/loss_budget.h"
@@ -34,31 +36,43 @@ class ThroughputState : public PolicyState {
         drafter_(drafter),
         prices_(machine),
         worth_(drafter.calibrations),
-        lengths_(options.picture_row),
-        passes_(drafter, prices_, budget_) {}
+        lengths_(options.picture_row) {
+    passes_.reserve(std::max<std::size_t>(1, drafter.networks.size()));
+    for (const NetworkEstimates& network : drafter.networks)
+      passes_.emplace_back(drafter, network.source, prices_, budget_);
+    if (passes_.empty()) passes_.emplace_back(drafter, 0U, prices_, budget_);
+  }
 
   TreePlan plan(const PlanContext& context) override {
     prices_.set(context);
     place_ = static_cast<std::size_t>(std::max(0, context.answer_position)) + 1;
     worth_.begin_round(options_.neighbours ? lengths_.neighbourhood(place_) : 0);
-    passes_.begin_round();
+    for (PassPlan& passes : passes_) passes.begin_round();
+    asking_ = 0;
     if (!std::exchange(has_begun_, true)) begin(context);
     if (context.rows_available == 0 || context.levels_available == 0) return {};
     if (drafted_.value() >= kCheapDraft && drafted_.value() > budget_.tokens()) return {};
     if (!drafts_trial_.wants()) {
-      passes_.let_pass();
+      for (PassPlan& passes : passes_) passes.let_pass();
       return {};
     }
     return {context.rows_available, context.levels_available,
             std::min(options_.width, context.rows_available)};
   }
 
+  void turn_to(std::uint32_t source) override {
+    const auto known =
+        std::ranges::find_if(passes_, [&](const PassPlan& passes) { return passes.is_of(source); });
+    if (known != passes_.end()) asking_ = static_cast<std::size_t>(known - passes_.begin());
+  }
+
   bool start(const DraftTree& tree, int waiting) override {
-    return passes_.start(tree, worth_.coverage(tree), waiting);
+    PassPlan& passes = passes_[asking_];
+    return passes.start(tree, worth_.coverage(tree), waiting, passes_ms() - passes.ms());
   }
 
   int expand(std::span<const float> path_log_p) override {
-    return passes_.expand(path_log_p, options_.margin);
+    return passes_[asking_].expand(path_log_p, options_.margin);
   }
 
   void offer(const DraftTree& tree, const PlanContext& context, RowBudget& rows) override {
@@ -76,7 +90,8 @@ class ThroughputState : public PolicyState {
         std::min(static_cast<std::size_t>(context.rows_available), affordable_nodes());
     std::size_t count = 0;
     for (; count < most && rows.buy(worth_.chances()[count], options_.margin); ++count) {
-      passes_.expect(worth_.proposed(), worth_.ranked(count), worth_.chances()[count]);
+      for (PassPlan& passes : passes_)
+        passes.expect(worth_.proposed(), worth_.ranked(count), worth_.chances()[count]);
     }
     worth_.keep_first(count, tree);
   }
@@ -93,29 +108,37 @@ class ThroughputState : public PolicyState {
     const double rows_ms = node_ms * outcome.tree->draft_nodes();
     const int emitted = static_cast<int>(outcome.emitted.size());
     const double gain = emitted - 1 - (rows_ms + draft_ms) / token_ms;
-    budget_.learn(emitted, gain - passes_.unpaid_ms() / token_ms);
-    if (passes_.ran()) {
-      passes_.learn(outcome, node_ms);
-    } else if (draft_ms >= kCheapDraft * token_ms) {
-      drafts_trial_.learn(gain);
+    double unpaid_ms = 0;
+    for (const PassPlan& passes : passes_) unpaid_ms += passes.unpaid_ms();
+    budget_.learn(emitted, gain - unpaid_ms / token_ms);
+    if (!ran_passes() && draft_ms >= kCheapDraft * token_ms) drafts_trial_.learn(gain);
+    for (PassPlan& passes : passes_) {
+      if (passes.ran()) passes.learn(outcome, node_ms);
     }
     const bool proposed = worth_.proposed().draft_nodes() > 0;
     const int followed = proposed ? worth_.learn(outcome.emitted) : -1;
-    passes_.end_round(outcome.emitted, followed);
+    for (PassPlan& passes : passes_) passes.end_round(outcome.emitted, followed);
     if (options_.neighbours) lengths_.learn(place_, outcome.emitted.size(), followed);
   }
 
  private:
   void begin(const PlanContext& context) {
-    const auto& gains = drafter_.pass_gain;
-    budget_.begin(context.levels_available, *std::max_element(gains.begin(), gains.end()) > 0);
-    passes_.begin();
+    budget_.begin(context.levels_available, std::ranges::any_of(passes_, &PassPlan::has_paid));
+    const int begun = drafter_.sequences_begun++;
+    for (PassPlan& passes : passes_) passes.begin(begun);
     if (options_.neighbours)
       lengths_.reserve(place_ + static_cast<std::size_t>(context.levels_available) + 1);
   }
 
+  bool ran_passes() const { return std::ranges::any_of(passes_, &PassPlan::ran); }
+  double passes_ms() const {
+    double ms = 0;
+    for (const PassPlan& passes : passes_) ms += passes.ms();
+    return ms;
+  }
+
   std::size_t affordable_nodes() const {
-    const double left_ms = budget_.tokens() * prices_.token_ms() - passes_.ms();
+    const double left_ms = budget_.tokens() * prices_.token_ms() - passes_ms();
     const std::size_t most = std::min(worth_.chances().size(),
                                       static_cast<std::size_t>(prices_.context().rows_available));
     std::size_t count = 0;
@@ -126,15 +149,25 @@ class ThroughputState : public PolicyState {
   /// This sequence's share of what such a draft takes: a round that the machine disturbed says
   /// nothing about drafting. Of what was spent for others it has none.
   double usual_draft_ms(const RoundOutcome& outcome) {
-    if (passes_.ran()) {
-      passes_.shared_by(std::max(1, outcome.sharers));
-      passes_.observe(outcome.own_draft_ms);
-      return passes_.ms();
+    if (ran_passes()) {
+      observe_passes(outcome);
+      return passes_ms();
     }
     if (outcome.sharers == 0) return 0;
     RecentMedian& kind = worth_.proposed().draft_nodes() > 0 ? drafted_ : idle_;
     kind.add(outcome.own_draft_ms / outcome.sharers / prices_.token_ms());
     return kind.value() * prices_.token_ms();
+  }
+
+  /// Of a call in which several networks ran, each took a part as large as it is believed to take.
+  void observe_passes(const RoundOutcome& outcome) {
+    for (PassPlan& passes : passes_) passes.shared_by(std::max(1, outcome.sharers));
+    const double all_ms = passes_ms();
+    for (PassPlan& passes : passes_) {
+      if (!passes.ran()) continue;
+      const double part = all_ms > 0 ? passes.ms() / all_ms : 1;
+      passes.observe(part * outcome.own_draft_ms);
+    }
   }
 
   /// What such drafts of all sequences take, of which this one has draft_ms.
@@ -145,16 +178,17 @@ class ThroughputState : public PolicyState {
   }
 
   const ThroughputOptions& options_;
-  const DrafterEstimates& drafter_;
+  DrafterEstimates& drafter_;
   RoundPrices prices_;
   LossBudget budget_;
   NodeWorth worth_;
   NeighbourLengths lengths_;
-  std::size_t place_ = 0;  // in the answer, of the token after the root
-  PassPlan passes_;
-  Trial drafts_trial_;           // of drafters that cost time without asking
-  RecentMedian drafted_, idle_;  // tokens' worth of time that drafting took in rounds without
-                                 // passes, with and without a proposal
+  std::size_t place_ = 0;         // in the answer, of the token after the root
+  std::vector<PassPlan> passes_;  // of each network of the drafter
+  std::size_t asking_ = 0;        // of them, the one whose drafter asks
+  Trial drafts_trial_;            // of drafters that cost time without asking
+  RecentMedian drafted_, idle_;   // tokens' worth of time that drafting took in rounds without
+                                  // passes, with and without a proposal
   RecentMedian others_;  // of a plain round: what it took in rounds in which this one had no part
   bool has_begun_ = false;
 };

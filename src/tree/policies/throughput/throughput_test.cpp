@@ -159,6 +159,33 @@ TEST(ThroughputPolicy, AsksForTheFirstPassWhatTheTokensTakeThatItTakesIn) {
   }
 }
 
+TEST(ThroughputPolicy, AsksForThePassesOfJoinedNetworksWhatEachTakes) {
+  CostProfile profile = Machine::profile(0.4, 0.5);
+  profile.networks.resize(2);
+  profile.networks[0].source = 1;
+  profile.networks[0].levels = {{1, 0.5}, {16, 0.5}};
+  profile.networks[1].source = 4;
+  profile.networks[1].levels = {{1, 20}, {16, 20}};
+  Machine machine(profile);
+  auto policy = machine.policy("throughput");
+  for (int round = 0; round < 8; ++round) {
+    const TreePlan plan = policy->plan(alone());
+    ASSERT_GT(plan.nodes, 0);
+    policy->turn_to(1);
+    EXPECT_TRUE(policy->start(DraftTree(0), 0));
+    policy->turn_to(4);
+    if (round == 0) {
+      EXPECT_FALSE(policy->start(DraftTree(0), 0)) << "a token takes 10 ms";
+    }
+    DraftTree tree = chain(1, 0.5);
+    cut(*policy, tree, plan, alone());
+    report(*policy, machine, tree, 1, /*draft_ms=*/2);
+  }
+  EXPECT_GT(machine.drafter.of(1).passes.pass_ms(1, machine.costs), 1.5);
+  EXPECT_DOUBLE_EQ(machine.drafter.of(4).passes.pass_ms(1, machine.costs), 20)
+      << "what the other's took says nothing of it";
+}
+
 TEST(ThroughputPolicy, AHeadThatPaidBeforeSurvivesBadFirstRoundsAfterALongPrompt) {
   constexpr double kPassMs = 1;
   Machine machine(0.4, kPassMs);
