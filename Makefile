@@ -73,7 +73,7 @@ LIBRARY = $(CONFIGURE) $(if $(wildcard $(BUILD)/CMakeCache.txt),,-DTALON_TESTS=O
 install-library: ## into PREFIX (default /usr/local): libtalon for programs in C and C++ (docs/library.md), and the draft heads
 	@scripts/setup.sh check
 	@$(LIBRARY) && $(NINJA) talon_library
-	@for part in library heads; do cmake --install $(BUILD) --component $$part --prefix $(or $(PREFIX),/usr/local) || exit 1; done
+	@for part in shared library heads; do cmake --install $(BUILD) --component $$part --prefix $(or $(PREFIX),/usr/local) || exit 1; done
 
 deb: ## Debian packages of program, library and draft heads: build/*.deb
 	@scripts/setup.sh build deb

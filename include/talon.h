@@ -14,8 +14,8 @@
  * made the call and may call anything but what would wait for that call: then that is refused.
  * Callbacks of two engines on two threads must not each call the other's engine: both would hang.
  *
- * Processes: in a fork, calls that compute with a model of several threads are refused, since these
- * are not there. What the parent made may be freed, before the fork opens a model of its own. */
+ * Processes fork while no other thread is in a call. In a fork, calls that compute with a model of
+ * several threads are refused. What the parent made may be freed, before it opens its own. */
 #ifndef TALON_H
 #define TALON_H
 

@@ -37,7 +37,7 @@ for what in "$@"; do
     train) packages+=(libtorch-dev libgloo-dev libopenblas0-openmp) ;;  # about 260 MB of downloads; threads are shared with torch
     report) packages+=(chromium) ;;  # looks at the pages
     deploy) packages+=(haproxy prometheus) ;;
-    deb) packages+=(dpkg-dev) ;;
+    deb) packages+=(dpkg-dev file) ;;  # CPack asks file(1) what is a program
     image) packages+=(debootstrap) ;;
     service) packages+=(debootstrap systemd-container) ;;
     python) packages+=(python3-dev python3-venv) ;;

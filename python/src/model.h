@@ -51,7 +51,10 @@ class Model {
     }
     check(status);
   }
-  ~Model() { talon_model_free(model_); }
+  ~Model() {
+    const WithoutLock free;
+    talon_model_free(model_);
+  }
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 

@@ -70,7 +70,7 @@ def read(messages: Sequence[Message]) -> tuple[list[tuple[str, str]], str | None
         content = "" if entries[-1].get("tool_calls") and message.get("content") is None else _content(f"{where}.content", message.get("content"))
         pairs.append((whole(f"{where}.role", role), whole(f"{where}.content", content)))
     try:
-        return pairs, json.dumps(entries) if any(entries) else None
+        return pairs, json.dumps(entries, allow_nan=False) if any(entries) else None
     except (TypeError, ValueError, RecursionError) as error:
         raise ArgumentError(f"messages: expected entries that JSON can hold, found one that it cannot: {error}") from None
 
@@ -90,6 +90,12 @@ def assistant(content: str) -> dict[str, str]:
     return {"role": "assistant", "content": content}
 
 
+def _without_stream(options: dict[str, Any]) -> dict[str, Any]:
+    if "stream" in options:
+        raise ArgumentError("stream: expected no such option of a chat, whose answers are whole, found one")
+    return options
+
+
 class Chat:
     """A conversation that remembers what was said.
 
@@ -98,14 +104,14 @@ class Chat:
     """
 
     def __init__(self, model: "Model", system: str | None = None, **options: Any) -> None:
-        """`options`: of Model.generate, for every answer."""
+        """`options`: of Model.generate but `stream`, for every answer."""
         self._model = model
-        self._options = options
+        self._options = _without_stream(options)
         self.messages: list[dict[str, str]] = [{"role": "system", "content": system}] if system else []
 
     def say(self, content: str, **options: Any) -> "Answer":
         """The model's answer to a message of the user; both are remembered, unless it fails."""
         messages = [*self.messages, user(content)]
-        answer = self._model.generate(messages, stream=False, **{**self._options, **options})
+        answer = self._model.generate(messages, stream=False, **{**self._options, **_without_stream(options)})
         self.messages = [*messages, assistant(answer.text)]
         return answer

@@ -24,11 +24,21 @@ class CancelledError(TalonError):
     """The work was cancelled."""
 
 
-_WORDS_OF_C = re.compile(r"^talon_\w+: |\b(?:request|options)->")
+# What the C interface calls otherwise than this package does: fields of requests and options, and arguments of its functions.
+_FIELDS = {"method": "drafter", "stop_texts": "stop", "message_entries": "messages"}
+_ARGUMENTS = {"detokenize": {"tokens": "ids"}, "model_logits": {"tokens": "ids", "count": "ids"}}
 _CLASSES = {1: ArgumentError, 2: TalonError, 3: TooLongError, 4: QueueFullError, 5: CancelledError, 6: MemoryError}
 
 
 def from_status(status: int, message: bytes) -> Exception:
     """The exception that stands for a status of the C interface."""
-    text = _WORDS_OF_C.sub("", message.decode("utf-8", "replace"))
-    return _CLASSES.get(status, TalonError)(text)
+    return _CLASSES.get(status, TalonError)(_in_words_of_python(message.decode("utf-8", "replace")))
+
+
+def _in_words_of_python(text: str) -> str:
+    """`text` without the function's name, and with the argument that the user wrote."""
+    if call := re.match(r"talon_(\w+): ", text):
+        names = _ARGUMENTS.get(call[1], {})
+        text = re.sub(r"^\w+(?=[:\[])", lambda argument: names.get(argument[0], argument[0]), text[call.end():])
+    text = re.sub(r"\b(?:request|options)->(\w+)", lambda field: _FIELDS.get(field[1], field[1]), text)
+    return re.sub(r"^drafter: (?=drafter: )", "", text)  # a drafter that is none, of a method

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -66,7 +67,10 @@ class Model:
         """
         if backend not in ("cpu", "reference"):
             raise ArgumentError(f"backend: expected cpu or reference, found {backend!r}")
-        models = _path("models_folder", models_folder) if models_folder else places.models_folder()
+        if progress is not None and not callable(progress):
+            raise ArgumentError(f"progress: expected a function, found {type(progress).__name__}")
+        given = None if models_folder is None else _path("models_folder", models_folder)
+        models = given or places.models_folder()
         self._drafter = whole("drafter", drafter)
         self._cache_bytes = _count("cache_mb", cache_mb) << 20
         self._heads = places.head_folders() if heads is None else _folders("heads", heads)
@@ -99,20 +103,20 @@ class Model:
     def tokenize(self, text: str, *, special: bool = True, start: bool = True) -> np.ndarray:
         """Token ids (int32). special: texts of special tokens become their ids; start: the start token first, if the model wants
         one."""
-        return self._model.tokenize(utf8("text", text), special, start)
+        return self._text_ids("text", text, _flag("special", special), _flag("start", start))
 
     def detokenize(self, ids: Sequence[int] | np.ndarray, *, skip_special: bool = True) -> str:
         """The text of token ids."""
-        return self._model.detokenize(_ids("ids", ids), skip_special).decode()
+        return self._model.detokenize(_ids("ids", ids), _flag("skip_special", skip_special)).decode()
 
     def chat_text(self, messages: Sequence[chat.Message], *, generation_prompt: bool = True, **variables: Any) -> str:
         """The conversation as the model's template writes it. variables: what the template may read (`enable_thinking`, ...)."""
         pairs, entries = chat.read(messages)
-        return self._model.chat_text(pairs, entries, generation_prompt, _json(variables)).decode()
+        return self._model.chat_text(pairs, entries, _flag("generation_prompt", generation_prompt), _json(variables)).decode()
 
     def chat_tokens(self, messages: Sequence[chat.Message], *, generation_prompt: bool = True, **variables: Any) -> np.ndarray:
         """The conversation as the model is fed it. Special tokens come from the template alone, never from what messages say."""
-        return self._chat_ids(messages, generation_prompt, variables)
+        return self._chat_ids(messages, _flag("generation_prompt", generation_prompt), _json(variables))
 
     def logits(self, ids: Sequence[int] | np.ndarray, *, first: int = 0) -> np.ndarray:
         """The model's own numbers (float32, [len(ids) - first, vocabulary]) after each token from number `first` on."""
@@ -148,7 +152,7 @@ class Model:
             fields["drafter"] = whole("drafter", drafter) if isinstance(drafter, str) else drafter
         if expected is not None:
             fields["expected"] = self._expected_ids(expected)
-        answer = self._submit(prompt, fields, rounds, variables or {})
+        answer = self._submit(prompt, fields, rounds, _json(variables))
         return answer if stream else answer.result()
 
     def generate_batch(self, prompts: Iterable[Any], *, seeds: Sequence[int] | None = None, progress: bool | None = None,
@@ -166,17 +170,19 @@ class Model:
             raise ArgumentError(f"seeds: expected a list of seeds, found {type(seeds).__name__}")
         if seeds is not None and len(seeds) != len(prompts):
             raise ArgumentError(f"seeds: expected {len(prompts)}, one for each prompt, found {len(seeds)}")
+        if "stream" in options:
+            raise ArgumentError("stream: expected no such option of a batch, whose answers are whole, found one")
+        shared = {"drafter": drafter, "max_new": max_new, "temperature": temperature, "stop": stop, "variables": variables, **options}
         shown = sys.stderr.isatty() if progress is None else progress
         streams: list[Stream] = []
         bar = _Bar(streams) if shown and prompts else None
         try:
             for place, prompt in enumerate(prompts):
+                own = seed if seeds is None else seeds[place]
                 try:
-                    streams.append(self.generate(prompt, drafter=drafter, max_new=max_new, temperature=temperature,
-                                                 seed=seeds[place] if seeds is not None else seed, stop=stop, stream=True,
-                                                 variables=variables, **options))
+                    streams.append(self.generate(prompt, seed=own, stream=True, **shared))
                 except TalonError as error:
-                    raise type(error)(f"prompts[{place}]: {error}") from None
+                    raise type(error)(_of_batch(str(error), place, shared, seeds is not None)) from None
             for stream in streams:
                 for _ in stream:
                     if bar:
@@ -190,26 +196,33 @@ class Model:
                 bar.end()
         return [stream.answer for stream in streams]
 
-    def _submit(self, prompt: Any, fields: dict[str, Any], rounds: bool, variables: Mapping[str, Any]) -> Stream:
+    def _submit(self, prompt: Any, fields: dict[str, Any], rounds: bool, variables: str | None) -> Stream:
         ids = _some("prompt", self._prompt_ids(prompt, variables))
         return self._engine.submit(ids, fields, lambda request: Stream(self, request, rounds))
 
-    def _prompt_ids(self, prompt: Any, variables: Mapping[str, Any]) -> np.ndarray:
+    def _prompt_ids(self, prompt: Any, variables: str | None) -> np.ndarray:
         if isinstance(prompt, str):
-            return self.tokenize(utf8("prompt", prompt))
+            return self._text_ids("prompt", prompt)
         if isinstance(prompt, Sequence) and len(prompt) > 0 and isinstance(prompt[0], Mapping):
             return self._chat_ids(prompt, True, variables)
-        if not isinstance(prompt, (Sequence, np.ndarray)):
+        if isinstance(prompt, (bytes, bytearray)) or not isinstance(prompt, (Sequence, np.ndarray)):
             raise ArgumentError(f"prompt: expected a text, messages or token ids, found {type(prompt).__name__}")
         return _ids("prompt", prompt)
 
-    def _chat_ids(self, messages: Sequence[chat.Message], generation_prompt: bool, variables: Mapping[str, Any]) -> np.ndarray:
+    def _text_ids(self, name: str, text: Any, special: bool = True, start: bool = True) -> np.ndarray:
+        known = utf8(name, text)
+        try:
+            return self._model.tokenize(known, special, start)
+        except ArgumentError as error:  # it is longer than any text may be
+            raise ArgumentError(f"{name}: {error}") from None
+
+    def _chat_ids(self, messages: Sequence[chat.Message], generation_prompt: bool, variables: str | None) -> np.ndarray:
         pairs, entries = chat.read(messages)
-        return self._model.chat_tokenize(pairs, entries, generation_prompt, _json(variables))
+        return self._model.chat_tokenize(pairs, entries, generation_prompt, variables)
 
     def _expected_ids(self, expected: Any) -> list[int]:
         if isinstance(expected, str):
-            return list(map(int, self.tokenize(utf8("expected", expected), special=False, start=False)))
+            return list(map(int, self._text_ids("expected", expected, special=False, start=False)))
         if not isinstance(expected, (Sequence, np.ndarray)):
             raise ArgumentError(f"expected: expected a text or token ids, found {type(expected).__name__}")
         return list(map(int, _ids("expected", expected)))
@@ -242,6 +255,20 @@ def _count(name: str, count: Any) -> int:
     return int(count)
 
 
+def _flag(name: str, flag: Any) -> bool:
+    if not isinstance(flag, (bool, np.bool_)):
+        raise ArgumentError(f"{name}: expected True or False, found {flag!r}")
+    return bool(flag)
+
+
+def _of_batch(message: str, place: int, shared: Mapping[str, Any], has_seeds: bool) -> str:
+    """What went wrong with one prompt of a batch. Names the prompt, unless it is about what all of them share."""
+    name = re.split(r"\W", message, maxsplit=1)[0]
+    if name == "seed" and has_seeds:
+        return f"seeds[{place}]{message.removeprefix(name)}"
+    return message if name == "seed" or name in shared else f"prompts[{place}]: {message}"
+
+
 def _stops(stop: Any) -> Any:
     """`stop` as the engine takes it, which refuses what is no list of texts."""
     if isinstance(stop, str):
@@ -254,6 +281,8 @@ def _stops(stop: Any) -> Any:
 
 def _ids(name: str, ids: Any) -> np.ndarray:
     """`ids` as the engine takes them."""
+    if isinstance(ids, (bytes, bytearray)):  # whose bytes numpy would take for ids
+        raise ArgumentError(f"{name}: expected a list of token ids, found {type(ids).__name__}")
     try:
         array = np.asarray(ids)
     except ValueError:  # rows of several lengths, say
@@ -273,10 +302,12 @@ def _some(name: str, ids: np.ndarray) -> np.ndarray:
     return ids
 
 
-def _json(variables: Mapping[str, Any]) -> str | None:
+def _json(variables: Mapping[str, Any] | None) -> str | None:
+    if variables is None:
+        return None
     if not isinstance(variables, Mapping):
         raise ArgumentError(f"variables: expected a dictionary, found {type(variables).__name__}")
     try:
-        return json.dumps(dict(variables)) if variables else None
+        return json.dumps(dict(variables), allow_nan=False) if variables else None
     except (TypeError, ValueError, RecursionError) as error:
         raise ArgumentError(f"variables: expected values that JSON can hold, found one that it cannot: {error}") from None

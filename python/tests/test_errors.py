@@ -13,9 +13,13 @@ from conftest import SMALL
 
 
 @pytest.mark.parametrize("options, words", [
-    ({"top_p": 2.0}, "^top_p"), ({"temperature": -1}, "^temperature"), ({"max_new": 0}, "^max_new"), ({"drafter": "nosuch"}, "nosuch"),
-    ({"drafter": "suffix@policy=nosuch"}, "nosuch"), ({"banned": [99999]}, "banned"), ({"nosuch": 1}, "^nosuch"),
-    ({"stop": [""]}, "^stop"), ({"deadline_ms": -1.0}, "^deadline_ms"),
+    ({"top_p": 2.0}, "^top_p"), ({"temperature": -1}, "^temperature"), ({"max_new": 0}, "^max_new"),
+    ({"drafter": "nosuch"}, '^drafter: expected one of .*found "nosuch"'), ({"drafter": "suffix@policy=nosuch"}, "^drafter: policy: .*nosuch"),
+    ({"drafter": "suffix@verify=nosuch"}, "^drafter: verify: .*nosuch"), ({"drafter": "suffix@rule=token"}, '^drafter: .*found "@rule=token"'),
+    ({"drafter": "suffix:nosuch=1"}, "^drafter: suffix: .*nosuch"), ({"logprobs": -2}, "^logprobs: expected -1"),
+    ({"banned": [99999]}, "banned"), ({"nosuch": 1}, "^nosuch"),
+    ({"stop": [""]}, "^stop: "), ({"expected": b"ab"}, "^expected: .*found bytes"), ({"expected": "a" * 17_000_000}, "^expected: bytes: "),
+    ({"variables": []}, "^variables: expected a dictionary"), ({"deadline_ms": -1.0}, "^deadline_ms"),
     ({"seed": "x"}, "^seed: expected a whole number that fits, found 'x'"), ({"max_new": 1 << 40}, "^max_new: .*found 1099511627776"),
     ({"max_new": 2.5}, "^max_new: .*found 2.5"), ({"temperature": "hot"}, "^temperature: expected a number, found 'hot'"),
     ({"temperature": None}, "^temperature: expected a number, found None"), ({"stop": 3}, "^stop: expected a text or a list of texts"),
@@ -32,8 +36,10 @@ def test_each_wrong_option_is_a_value_error_that_names_it(small, options, words)
     assert isinstance(raised.value, ValueError)
 
 
-@pytest.mark.parametrize("prompt, words", [(3, "prompt"), ([], "^prompt: expected at least one token"), ([99999], "99999"), ([0.5], "float"), ([[1]], "shape"), ([-1], "-1"),
-                                           ("a\ud800", "prompt: .*UTF-8.*at 1"), ([[1], [1, 2]], "^prompt: expected a list of token ids")])
+@pytest.mark.parametrize("prompt, words", [
+    (3, "prompt"), ([], "^prompt: expected at least one token"), ([99999], "99999"), ([0.5], "float"), ([[1]], "shape"), ([-1], "-1"),
+    (b"ab", "^prompt: .*found bytes"), (bytearray(b"ab"), "^prompt: .*found bytearray"), ("a" * 17_000_000, "^prompt: bytes: "),
+    ("a\ud800", "prompt: .*UTF-8.*at 1"), ([[1], [1, 2]], "^prompt: expected a list of token ids")])
 def test_each_wrong_prompt_is_a_value_error(small, prompt, words):
     with pytest.raises(talon.ArgumentError, match=words):
         small.generate(prompt)
@@ -48,6 +54,36 @@ def test_one_prompt_is_no_batch(small, prompts):
 def test_seeds_of_a_batch_are_a_list(small):
     with pytest.raises(talon.ArgumentError, match="^seeds: expected a list of seeds, found generator"):
         small.generate_batch(["a"], seeds=(seed for seed in [1]), max_new=1)
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"temperature": -1}, "^temperature: "), ({"drafter": "nosuch"}, "^drafter: "), ({"stop": [""]}, "^stop: "), ({"top_k": -1}, "^top_k: "),
+    ({"seed": "x"}, "^seed: "), ({"variables": 3}, "^variables: "), ({"nosuch": 1}, "^nosuch: "), ({"stream": True}, "^stream: "),
+    ({"seeds": [1, "x"]}, r"^seeds\[1\]: expected a whole number"), ({"seeds": [1, -1]}, r"^seeds\[1\]: .*found -1")])
+def test_a_batch_names_the_option_that_is_wrong(small, options, words):
+    with pytest.raises(talon.ArgumentError, match=words):
+        small.generate_batch(["a", "b"], **{"max_new": 1, **options})
+    assert not small._engine._streams
+
+
+def test_answers_of_a_chat_are_whole(small):
+    with pytest.raises(talon.ArgumentError, match="^stream: "):
+        talon.Chat(small, stream=True)
+    with pytest.raises(talon.ArgumentError, match="^stream: "):
+        talon.Chat(small).say("a", stream=True)
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda model: model.logits([1, 99999]), r"^ids\[1\]: .*found 99999"), (lambda model: model.logits([1] * 600), "^ids: expected at most 512"),
+    (lambda model: model.detokenize([99999]), r"^ids\[0\]: .*found 99999"), (lambda model: model.detokenize(bytearray(b"ab")), "^ids: .*found bytearray"),
+    (lambda model: model.detokenize([1], skip_special=0), "^skip_special: expected True or False, found 0"),
+    (lambda model: model.tokenize("a" * 17_000_000), "^text: bytes: expected at most 16777216"),
+    (lambda model: model.tokenize("a", special=1), "^special: expected True or False"), (lambda model: model.tokenize("a", start=None), "^start: "),
+    (lambda model: model.chat_text([talon.chat.user("a")], generation_prompt="no"), "^generation_prompt: "),
+    (lambda model: model.chat_tokens([talon.chat.user("a")], generation_prompt=1), "^generation_prompt: ")])
+def test_each_wrong_argument_about_texts_is_named(small, call, words):
+    with pytest.raises(talon.ArgumentError, match=words):
+        call(small)
 
 
 def test_logits_are_of_some_tokens(small):
@@ -73,10 +109,18 @@ def test_a_model_is_named_by_a_path_of_any_kind(small):
     ({"models_folder": "a\0"}, "^models_folder: .*zero bytes"), ({"cache_mb": -1}, "^cache_mb: expected .*found -1"),
     ({"cache_mb": 1 << 40}, "^cache_mb: "), ({"cache_mb": 0.5}, "^cache_mb: "), ({"threads": "4"}, "^threads: expected .*found '4'"),
     ({"threads": -1}, "^threads: "), ({"context": None}, "^context: expected .*found None"), ({"drafter": None}, "^drafter: expected a text"),
-    ({"drafter": "none\0"}, "^drafter: .*zero bytes"), ({"weights": 8}, "^weights: expected a text"), ({"weights": "int8\0"}, "^weights: .*zero")])
+    ({"drafter": "none\0"}, "^drafter: .*zero bytes"), ({"weights": 8}, "^weights: expected a text"), ({"weights": "int8\0"}, "^weights: .*zero"),
+    ({"models_folder": 0}, "^models_folder: expected a path, found int"), ({"progress": 3}, "^progress: expected a function, found int")])
 def test_each_wrong_option_of_a_model_is_named(options, words):
     with pytest.raises(talon.ArgumentError, match=words):
         talon.Model(SMALL, **options)
+
+
+@pytest.mark.parametrize("drafter", ["nosuch", "suffix@policy=nosuch", ""])
+def test_a_drafter_of_a_model_that_is_none_is_named(drafter):
+    model = talon.Model(SMALL, drafter=drafter, threads=1)
+    with pytest.raises(talon.ArgumentError, match="^drafter: .*expected .*"):
+        model.generate("a", max_new=1)
 
 
 def test_a_zero_byte_ends_no_path():
@@ -105,7 +149,7 @@ def test_variables_leave_the_messages_alone(small):
         small.generate([talon.chat.user("hi")], variables={"add_generation_prompt": False})
 
 
-@pytest.mark.parametrize("variables", [{"x": {1}}, {"x": object()}, [1], 3])
+@pytest.mark.parametrize("variables", [{"x": {1}}, {"x": object()}, {"x": float("nan")}, [1], 3])
 def test_variables_are_what_json_can_hold(small, variables):
     with pytest.raises(talon.ArgumentError, match="^variables: expected"):
         small.generate([talon.chat.user("hi")], variables=variables)

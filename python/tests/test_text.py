@@ -61,7 +61,8 @@ def test_a_chat_remembers(chatty):
     ([chat.user([{"type": "text", "text": "\0"}])], "messages[0].content: "),
     ([{"role": "assistant", "content": None}], "messages[0].content: "), ([{"role": "assistant", "tool_calls": []}], "messages[0].content: "),
     ([{"role": "assistant", "tool_calls": 3}], "messages[0].tool_calls: expected a list"),
-    ([{**chat.user("a"), "more": {1}}], "messages: expected entries that JSON can hold")])
+    ([{**chat.user("a"), "more": {1}}], "messages: expected entries that JSON can hold"),
+    ([{**chat.user("a"), "more": float("inf")}], "messages: expected entries that JSON can hold")])
 def test_messages_that_are_none_are_named(messages, words):
     with pytest.raises(talon.ArgumentError, match=words.replace("[", r"\[").replace("]", r"\]")):
         chat.read(messages)

@@ -151,6 +151,7 @@ TEST_F(CArguments, EachFieldOfARequestIsChecked) {
   });
   expect({"request->ignore_end", "2"}, [](R& r) { r.ignore_end = 2; });
   expect({"request->reuse_prefix"}, [](R& r) { r.reuse_prefix = -1; });
+  expect({"request->logprobs", "-2"}, [](R& r) { r.logprobs = -2; });
   expect({"request->deadline_ms"}, [](R& r) { r.deadline_ms = -1; });
   expect({"request->expected"}, [](R& r) { r.expected_count = 1; });
   expect({"request->expected", "99999"}, [&](R& r) {

@@ -98,6 +98,7 @@ Request request_of(const talon_request& request, std::span<const TokenId> model_
   asked.reuse_prefix = require_flag(request.reuse_prefix, "request->reuse_prefix");
   asked.tenant = request.tenant;
   asked.priority = request.priority;
+  require(request.logprobs >= -1, "request->logprobs", "-1 (none) or more", request.logprobs);
   asked.logprobs = request.logprobs;
   asked.deadline = deadline_of(request.deadline_ms);
   const auto expected =

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "draft/block/block_config.h"
 #include "draft/medusa/medusa_weights.h"
+#include "io/json_text.h"
 #include "io/quote.h"
 
 namespace talon {
@@ -22,7 +23,11 @@ Json told_by_talon(const Checkpoint& head) {
   if (head.metadata.contains("talon")) return head.metadata["talon"];
   const auto origin = head.metadata.find("talon.origin");  // of a GGUF file
   if (origin == head.metadata.end() || !origin->is_string()) return {};
-  return Json::parse(origin->get_ref<const std::string&>(), nullptr, /*allow_exceptions=*/false);
+  try {
+    return parse_json(origin->get_ref<const std::string&>(), "read talon.origin");
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 /// How many tokens the texts had, at most, that Talon trained the head with; 0 if that is not told.

@@ -6,6 +6,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "core/error.h"
+#include "draft/head_options.h"
 #include "io/checkpoint.h"
 #include "model/model.h"
 
@@ -107,6 +108,24 @@ TEST(Drafters, SeveralAreJoinedWithPlus) {
   EXPECT_THROW(make_drafter("suffix+", {}), UsageError);
   EXPECT_THROW(make_drafter("+suffix", {}), UsageError);
   EXPECT_THROW(make_drafter("suffix:nodes=8+ngrams", {}), UsageError);
+}
+
+/// What a head that says `origin` of its training sees of a text.
+int usual_window(const std::string& origin) {
+  Checkpoint head = {};
+  head.metadata = {{"talon.origin", origin}};
+  Options options(OptionText("eagle"), window_options());
+  return read_window(options, head, /*own=*/0).newest;
+}
+
+TEST(HeadOptions, TheWindowIsAsLongAsTheTextsThatAHeadWasTrainedWith) {
+  EXPECT_EQ(usual_window(R"({"settings":{"max_tokens":512}})"), 512);
+}
+
+TEST(HeadOptions, WhatAStrangersHeadSaysOfItsTrainingIsReadWithBounds) {
+  const std::string deep = std::string(100, '[') + std::string(100, ']');
+  EXPECT_EQ(usual_window(R"({"settings":{"max_tokens":512},"more":)" + deep + "}"), 0);
+  EXPECT_EQ(usual_window("{"), 0);
 }
 
 }  // namespace

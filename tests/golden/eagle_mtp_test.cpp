@@ -5,7 +5,7 @@
 
 #include "backend/reference/reference.h"
 #include "core/error.h"
-#include "draft/eagle/head_network.h"
+#include "draft/head/head_network.h"
 #include "draft/mtp/mtp_weights.h"
 #include "maker_data.h"
 #include "model/row_layout.h"

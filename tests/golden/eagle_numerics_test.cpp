@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "draft/eagle/head_network.h"
+#include "draft/head/head_network.h"
 #include "draft/head/head_weights.h"
 #include "eagle_run.h"
 #include "golden_data.h"

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "backend/index_list.h"
-#include "draft/eagle/head_network.h"
+#include "draft/head/head_network.h"
 #include "draft/head/head_weights.h"
 #include "eagle_head_files.h"
 #include "eagle_run.h"

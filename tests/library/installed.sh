@@ -9,7 +9,7 @@ model=$(realpath "$2")
 outside=$(realpath "$(dirname "$0")")/outside
 prefix=$build/installed
 rm -rf "$prefix" "$build/outside" "$build/outside-asan"
-for part in library heads; do cmake --install "$build" --component $part --prefix "$prefix" > /dev/null; done
+for part in shared library heads; do cmake --install "$build" --component $part --prefix "$prefix" > /dev/null; done
 
 exported=$(nm -D --defined-only "$prefix/lib/libtalon.so" | awk '{print $3}' | sort)
 declared=$(grep -oE '\btalon_[a-z_]+\(' "$prefix/include/talon.h" | tr -d '(' | sort -u | grep -vE '_(default|empty)$' |

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes the Debian packages of a build folder and tries what is in them: the fields, the program, and a C program that is built
-# against the library, with the heads beside it. With `install` as root they are installed with dpkg, tried in place and removed.
+# against the library, with the heads beside it, and runs with the package of the shared library alone. With `install` as root they are
+# installed with dpkg, tried in place and removed.
 # usage: tests/library/package.sh BUILD MODEL [install]
 set -euo pipefail
 build=$(realpath "$1")
@@ -14,13 +15,21 @@ rm -rf "$here"
 mkdir -p "$here"
 (cd "$build" && cpack -G DEB -B "$here" > "$here/cpack.log" 2>&1) || { cat "$here/cpack.log" >&2; exit 1; }
 version=$(sed -nE 's/^Version: //p' "$build/src/c/talon.pc")
-for package in talon libtalon-dev talon-heads; do
+soname=$(sed -nE 's/^#define TALON_ABI_VERSION ([0-9]+)$/\1/p' "$(dirname "$source")/../../../include/talon.h")
+shared=libtalon$soname
+for package in talon "$shared" libtalon-dev talon-heads; do
   file=$(echo "$here/${package}_${version}_"*.deb)
   [ -f "$file" ] || fail "$package: expected ${package}_${version}_*.deb, found $(ls "$here")"
   dpkg-deb -f "$file" Depends > "$here/$package.depends"
+  dpkg-deb -c "$file" | awk '$6 !~ "/$" {print $6}' | sort > "$here/$package.files"
 done
 [ "$(dpkg-deb -f "$here/talon_${version}_"*.deb Recommends)" = "talon-heads, python3-pip" ] || fail "recommendations are missing"
-grep -q libssl "$here/talon.depends" && grep -q libfmt-dev "$here/libtalon-dev.depends" || fail "dependencies are missing"
+grep -q libssl "$here/talon.depends" && grep -q libfmt "$here/$shared.depends" && grep -q libfmt-dev "$here/libtalon-dev.depends" &&
+  grep -qF "$shared (= $version)" "$here/libtalon-dev.depends" || fail "dependencies are missing"
+printf './usr/lib/libtalon.so.%s\n' "$version" "$soname" | sort | diff - "$here/$shared.files" || fail "$shared holds other files"
+[ "$(grep -F libtalon.so "$here/libtalon-dev.files")" = ./usr/lib/libtalon.so ] || fail "libtalon-dev: expected the link alone of the library"
+[ "$(dpkg-deb -I "$here/${shared}_${version}_"*.deb shlibs)" = "libtalon $soname $shared (>= $version)" ] ||
+  fail "$shared: no dependency for packages that use it"
 
 # Builds and runs the C program against what lies below $1, and compares it with the program there.
 try() {
@@ -28,17 +37,20 @@ try() {
   flags=$(PKG_CONFIG_PATH=$root/usr/lib/pkgconfig pkg-config --define-prefix --cflags --libs talon)
   # shellcheck disable=SC2086  # flags are words
   cc -std=c99 "$source" $flags -o "$here/answer"
-  LD_LIBRARY_PATH=$root/usr/lib "$here/answer" "$model" 40 "$prompt" > "$here/answer.txt" 2> /dev/null
+  LD_LIBRARY_PATH=${root:+$root/usr/lib} "$here/answer" "$model" 40 "$prompt" > "$here/answer.txt" 2> /dev/null
   "$root/usr/bin/talon" run -m "$model" -p "$prompt" -n 40 -d none 2> /dev/null | diff - "$here/answer.txt" || fail "answers differ"
   ls "$root"/usr/share/talon/models/*/*.safetensors > /dev/null || fail "no heads"
-  grep -q '^ExecStart=/usr/bin/talon serve' "$root/usr/lib/systemd/system/talon.service" || fail "no service"
+  grep -q '^ExecStart=talon serve' "$root/usr/lib/systemd/system/talon.service" || fail "no service"
 }
 
 for file in "$here"/*.deb; do dpkg-deb -x "$file" "$here/root"; done
 try "$here/root"
+dpkg-deb -x "$here/${shared}_${version}_"*.deb "$here/alone"
+LD_LIBRARY_PATH=$here/alone/usr/lib "$here/answer" "$model" 40 "$prompt" 2> /dev/null | diff - "$here/answer.txt" ||
+  fail "$shared alone: the program answers differently"
 if [ "${3:-}" = install ]; then
   dpkg -i "$here"/*.deb > "$here/dpkg.log" 2>&1 || { cat "$here/dpkg.log" >&2; exit 1; }
-  trap 'dpkg -P talon libtalon-dev talon-heads > /dev/null' EXIT
+  trap 'dpkg -P talon libtalon-dev "$shared" talon-heads > /dev/null' EXIT
   try ""
   [ "$(command -v talon)" = /usr/bin/talon ] || fail "talon is not found"
 fi

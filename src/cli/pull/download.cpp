@@ -65,7 +65,7 @@ class Transfer {
   }
 
   /// Opens the part for appending, and for nobody else until it is closed: the kernel drops the
-  /// lock of a process that ends in any way.
+  /// lock of a process that ends in any way. A file system that knows no locks keeps nobody apart.
   void open_part() {
     for (;;) {
       file_.reset(std::fopen(part_.c_str(), "ae"));

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "draft/eagle/sinks.h"
+#include "draft/head/sinks.h"
 
 namespace talon {
 namespace {

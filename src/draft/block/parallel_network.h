@@ -1,7 +1,7 @@
 #pragma once
 
 #include "draft/block/slot_network.h"
-#include "draft/eagle/head_network.h"
+#include "draft/head/head_network.h"
 
 namespace talon {
 

@@ -7,9 +7,9 @@
 #include "core/error.h"
 #include "draft/draft_cache.h"
 #include "draft/drawn_law.h"
-#include "draft/eagle/head_network.h"
 #include "draft/growth/drawn_tree.h"
 #include "draft/head/head_memory.h"
+#include "draft/head/head_network.h"
 #include "model/row_layout.h"
 
 namespace talon {

@@ -45,8 +45,8 @@ class Containment : public testing::Test {
   /// Runs the requests in an engine that meets the fault, then later ones, there and in a new
   /// engine on the same cache. Whether the fault came.
   bool run(const Setting& setting, Trigger& trigger, long at, bool lasts);
-  /// For every n, or every `stride`-th.
-  void sweep(const Setting& setting, Trigger& trigger, bool lasts, int stride = 1);
+  /// For every n.
+  void sweep(const Setting& setting, Trigger& trigger, bool lasts);
 
   /// Every other of the later requests, from `first` on, has its plain answer.
   void expect_later(Engine& engine, std::size_t first) const;

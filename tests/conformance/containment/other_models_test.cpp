@@ -13,8 +13,6 @@
 namespace talon::test::other_models_test {
 namespace {
 
-constexpr int kStride = 7;  // of allocations, of which there are many
-
 /// Three of four layers see 16 positions: the first page is out of their reach before the answers
 /// end. All pages are in use.
 class ContainmentOfNearLayers : public Containment {
@@ -32,7 +30,7 @@ TEST_F(ContainmentOfNearLayers, InABackendAndOfAllocations) {
   ASSERT_GT(kv_shape(model_->model.config, pages_).near.reach, 0);
   backend_may_fail_ = true;
   sweep({}, backend_->trigger, /*lasts=*/false);
-  sweep({}, allocation_trigger(), /*lasts=*/false, kStride);
+  sweep({}, allocation_trigger(), /*lasts=*/false);
 }
 
 /// Each forward counts the experts of its rows.
@@ -46,7 +44,7 @@ class ContainmentOfExperts : public Containment {
 TEST_F(ContainmentOfExperts, InABackendAndOfAllocations) {
   backend_may_fail_ = true;
   sweep({}, backend_->trigger, /*lasts=*/false);
-  sweep({}, allocation_trigger(), /*lasts=*/false, kStride);
+  sweep({}, allocation_trigger(), /*lasts=*/false);
 }
 
 std::filesystem::path unpack(const std::string& model) {
@@ -79,7 +77,7 @@ TEST_F(ContainmentOfPictures, WithAGuide) {
   ask(std::move(requests));
   backend_may_fail_ = true;
   sweep({}, backend_->trigger, /*lasts=*/false);
-  sweep({.drafter = "jacobi"}, allocation_trigger(), /*lasts=*/false, kStride);
+  sweep({.drafter = "jacobi"}, allocation_trigger(), /*lasts=*/false);
 }
 
 /// Prompts are captions.
@@ -107,7 +105,7 @@ TEST_F(ContainmentOfPromptVectors, InABackendAndOfAllocations) {
   ask({captioned(7, 2.5F), captioned(7, 1), captioned(4, 1)});
   backend_may_fail_ = true;
   sweep({}, backend_->trigger, /*lasts=*/false);
-  sweep({}, allocation_trigger(), /*lasts=*/false, kStride);
+  sweep({}, allocation_trigger(), /*lasts=*/false);
 }
 
 }  // namespace

@@ -95,12 +95,16 @@ export async function request(path: string, init: RequestInit): Promise<Response
 }
 
 async function problemOf(response: Response): Promise<Problem> {
+  const body = (await response.json().catch(() => null)) as { error?: { message?: string; code?: string | null } } | null;
+  // A proxy that finds no server has these, in words of its own.
+  const isProxy = !body && [502, 503, 504].includes(response.status);
   const kinds: Record<number, ProblemKind> = { 401: "key", 429: "busy", 503: "ending", 500: "failed" };
-  const body = (await response.json().catch(() => ({}))) as { error?: { message?: string; code?: string | null } };
-  const message = body.error?.message ?? `HTTP status ${response.status}`;
+  const words = response.status === 413 ? "What was sent is larger than it takes." : `HTTP status ${response.status}`;
+  const message = body?.error?.message ?? words;
   const wait = Number(response.headers.get("Retry-After")) || undefined;
-  const isBusy = ["busy", "out_of_memory"].includes(body.error?.code ?? ""); // it stays, and has a 503, too
-  return { kind: isBusy ? "busy" : (kinds[response.status] ?? "refused"), message, wait };
+  const isBusy = ["busy", "out_of_memory"].includes(body?.error?.code ?? ""); // it stays, and has a 503, too
+  const kind = isProxy ? "gone" : isBusy ? "busy" : (kinds[response.status] ?? "refused");
+  return { kind, message, wait };
 }
 
 export async function getJson<Value>(path: string, signal?: AbortSignal): Promise<Value> {

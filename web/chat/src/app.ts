@@ -1,9 +1,9 @@
 import { answer, answerPlain, isWhole } from "./answer";
-import { getJson } from "./api";
+import { getJson, type Problem } from "./api";
 import { Composer } from "./composer";
 import type { PictureFacts } from "./draw/picture_api";
 import { Studio } from "./draw/studio";
-import { h, icon, iconButton, isTyping } from "./dom";
+import { h, icon, iconButton, isComposing, isTyping } from "./dom";
 import { HealthWatch } from "./health";
 import { HelpPanel } from "./help";
 import { LivePanel } from "./live";
@@ -29,7 +29,11 @@ const themes = ["auto", "light", "dark"] as const;
 
 /** The page: joins conversations, thread, composer and panels. */
 export class App {
-  private readonly store = new Store();
+  private readonly store = new Store({
+    isHeld: (conversation) => this.isHeld(conversation),
+    changed: (conversation) => this.onChanged(conversation),
+    parted: (conversation) => this.onParted(conversation),
+  });
   private readonly sidebar = new Sidebar(this.store, {
     open: (conversation) => this.open(conversation),
     begin: () => this.begin(),
@@ -61,6 +65,8 @@ export class App {
   private studio: Studio | null = null;
   private current: Conversation = this.store.conversations[0] ?? this.store.begin();
   private running: AbortController | null = null;
+  /** Messages that something comes to, also of one that was just stopped. */
+  private readonly coming = new Set<Message>();
   private props: Props | null = null;
   private models: Model[] = [];
 
@@ -70,7 +76,7 @@ export class App {
     const header = h(
       "header",
       { class: "top" },
-      iconButton("menu", "Conversations", () => this.sidebar.toggle(), { class: "ghost menu" }),
+      this.sidebar.menu,
       this.title,
       h(
         "div",
@@ -97,7 +103,27 @@ export class App {
 
   /** The page may never be seen again: what came of an answer is kept. */
   private onLeave(): void {
-    if (document.hidden && this.running) this.store.keep(this.current);
+    if (document.hidden && this.running) this.keep(this.current);
+  }
+
+  private isHeld(conversation: Conversation): boolean {
+    const isEdited = conversation === this.current && this.thread.isEditing;
+    return isEdited || conversation.messages.some((message) => this.coming.has(message));
+  }
+
+  /** By another tab. */
+  private onChanged(conversation: Conversation): void {
+    if (!this.store.conversations.includes(this.current)) {
+      this.open(this.store.begin());
+      return this.thread.note("The conversation that was here was deleted in another tab.");
+    }
+    this.sidebar.show(this.current);
+    this.showTitle();
+    if (conversation === this.current) this.thread.refresh(conversation, this.about());
+  }
+
+  private onParted(conversation: Conversation): void {
+    if (conversation === this.current) this.thread.note("Another tab went on with this conversation, too. What is here is kept beside it.");
   }
 
   private get draws(): boolean {
@@ -110,7 +136,7 @@ export class App {
 
   /** Models that draw have a view of their own, which is all there is where no model writes. */
   private async learnModels(): Promise<void> {
-    const { data } = await getJson<{ data: Model[] }>("/v1/models").catch(() => ({ data: [] as Model[] }));
+    const { data = [] } = await getJson<{ data?: Model[] }>("/v1/models").catch(() => ({ data: [] as Model[] }));
     this.models = data;
     this.chooseModel();
     this.showAbout();
@@ -134,7 +160,7 @@ export class App {
     if (view === preferences.view && view === "chat" && !this.draws) return;
     document.body.dataset.view = view;
     preferences.view = view;
-    keepPreferences();
+    keepPreferences("view");
     this.viewSwitch.replaceChildren(icon(this.draws ? "chat" : "draw"));
     this.viewSwitch.title = this.draws ? "Chat (d)" : "Draw (d)";
     this.viewSwitch.setAttribute("aria-label", this.viewSwitch.title);
@@ -201,6 +227,11 @@ export class App {
 
   private ask(question: string): void {
     if (this.running) return;
+    this.store.look(this.current.id);
+    this.put(question);
+  }
+
+  private put(question: string): void {
     const message: Message = { role: "user", text: question };
     this.current.messages.push(message);
     this.thread.add(message);
@@ -208,15 +239,20 @@ export class App {
   }
 
   private edit(message: Message, text: string): void {
-    if (this.running) return;
-    this.cut(this.current.messages.indexOf(message));
-    this.ask(text);
+    const place = this.current.messages.indexOf(message);
+    if (this.running || place < 0) return;
+    this.cut(place);
+    this.put(text);
+    this.composer.focus();
   }
 
   private again(message: Message): void {
-    if (this.running) return;
-    this.cut(this.current.messages.indexOf(message));
+    const place = this.current.messages.indexOf(message);
+    if (this.running || place < 0) return;
+    const isInside = this.thread.element.contains(document.activeElement);
+    this.cut(place);
     void this.answer();
+    if (isInside) this.thread.focusLast(); // what was pressed is gone
   }
 
   /** Drops the messages from `place` on. */
@@ -229,11 +265,11 @@ export class App {
     const conversation = this.current;
     const message: Message = { role: "assistant", text: "" };
     conversation.messages.push(message);
-    this.thread.add(message, "coming");
     this.keep(conversation);
+    this.thread.add(message, "coming");
     this.thread.scrollToEnd();
-    await this.run((signal) => answer(conversation, message, signal, () => this.thread.change(message)));
-    if (message.problem?.kind === "gone") void this.health.look();
+    await this.run(message, (signal) => answer(conversation, message, signal, () => this.thread.change(message)));
+    this.doubt(message.problem);
     this.thread.finish(message);
     this.keep(conversation);
   }
@@ -242,19 +278,26 @@ export class App {
     if (this.running) return;
     const conversation = this.current;
     this.thread.finish(message, "checking");
-    await this.run((signal) => answerPlain(conversation, message, signal, () => undefined));
-    if (message.plainProblem?.kind === "gone") void this.health.look();
+    await this.run(message, (signal) => answerPlain(conversation, message, signal, () => undefined));
+    this.doubt(message.plainProblem);
     this.thread.finish(message);
     this.keep(conversation);
   }
 
-  private async run(work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  /** The server may be gone: looks at once. */
+  private doubt(problem: Problem | undefined): void {
+    if (problem?.kind === "gone" || problem?.kind === "cut") void this.health.look();
+  }
+
+  private async run(message: Message, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const controller = new AbortController();
     this.running = controller;
+    this.coming.add(message);
     this.composer.setBusy(true);
     try {
       await work(controller.signal);
     } finally {
+      this.coming.delete(message);
       if (this.running === controller) this.running = null;
       this.composer.setBusy(this.running !== null);
     }
@@ -273,14 +316,14 @@ export class App {
 
   private toggleTint(): void {
     preferences.tint = !preferences.tint;
-    keepPreferences();
+    keepPreferences("tint");
     this.thread.rounds.hide();
     this.showToggles();
   }
 
   private nextTheme(): void {
     preferences.theme = themes[(themes.indexOf(preferences.theme) + 1) % themes.length];
-    keepPreferences();
+    keepPreferences("theme");
     this.showToggles();
   }
 
@@ -292,6 +335,7 @@ export class App {
   }
 
   private onKey(event: KeyboardEvent): void {
+    if (isComposing(event)) return;
     if (event.key === "Escape") return this.escape(event);
     if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     const { studio } = this;

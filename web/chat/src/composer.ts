@@ -1,4 +1,4 @@
-import { h, icon } from "./dom";
+import { h, icon, isAsking, isTouch } from "./dom";
 
 /** Where questions are written. Its button asks, or stops while an answer comes. */
 export class Composer {
@@ -34,7 +34,7 @@ export class Composer {
 
   setBusy(isBusy: boolean): void {
     this.isBusy = isBusy;
-    const label = isBusy ? "Stop (Esc)" : "Ask (Enter)";
+    const label = (isBusy ? "Stop" : "Ask") + (isTouch() ? "" : isBusy ? " (Esc)" : " (Enter)");
     this.button.replaceChildren(icon(isBusy ? "stop" : "send"));
     this.button.title = label;
     this.button.setAttribute("aria-label", label);
@@ -50,12 +50,11 @@ export class Composer {
   }
 
   private onKey(event: KeyboardEvent): void {
-    if (event.isComposing) return;
     if (event.key === "ArrowUp" && !this.area.value) {
       event.preventDefault();
       this.editLast();
     }
-    if (event.key !== "Enter" || event.shiftKey) return;
+    if (!isAsking(event)) return;
     event.preventDefault();
     if (!this.isBusy) this.send();
   }

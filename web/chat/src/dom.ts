@@ -63,6 +63,7 @@ export function copyButton(label: string, text: () => string): HTMLButtonElement
   const button = iconButton("copy", label, async () => {
     const copied = await copyText(text());
     button.replaceChildren(icon(copied ? "check" : "close"));
+    announce(copied ? "Copied." : "The browser did not copy it.");
     setTimeout(() => button.replaceChildren(icon("copy")), 1400);
   });
   return button;
@@ -76,21 +77,35 @@ async function copyText(text: string): Promise<boolean> {
     // Without https the clipboard is closed to pages; the old way is not.
     const area = h("textarea", { value: text, class: "hidden" });
     document.body.append(area);
+    const before = document.activeElement;
     area.select();
     const copied = document.execCommand("copy");
     area.remove();
+    if (before instanceof HTMLElement) before.focus({ preventScroll: true });
     return copied;
   }
 }
 
 const status = h("div", { role: "status", class: "hidden" });
 
-/** Tells readers of screens. */
+/** Tells readers of screens. What is said twice differs by a space, or it would be heard once. */
 export function announce(text: string): void {
   if (!status.isConnected) document.body.append(status);
-  status.textContent = text;
+  status.textContent = text && status.textContent === text ? `${text}\u00a0` : text;
 }
 
 export function isTyping(event: KeyboardEvent): boolean {
   return event.target instanceof HTMLElement && (event.target.matches("input, textarea, select") || event.target.isContentEditable);
+}
+
+/** Letters are being put together (IME): its keys are not the page's. Safari tells by the code alone. */
+export const isComposing = (event: KeyboardEvent): boolean => event.isComposing || event.keyCode === 229;
+
+/** Fingers write, and have no Shift: Enter begins a line, and the button asks. */
+export const isTouch = (): boolean => matchMedia("(pointer: coarse)").matches;
+
+/** Whether a key in a field of several lines asks what is written there. */
+export function isAsking(event: KeyboardEvent): boolean {
+  if (event.key !== "Enter" || isComposing(event)) return false;
+  return event.ctrlKey || event.metaKey || !(event.shiftKey || isTouch());
 }

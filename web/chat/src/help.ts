@@ -1,7 +1,7 @@
-import { h, iconButton } from "./dom";
+import { h, iconButton, isTouch } from "./dom";
 
 const shortcuts: [string, string][] = [
-  ["Enter", "ask; with Shift a new line"],
+  ["Enter", isTouch() ? "a new line; with Ctrl ask" : "ask; with Shift a new line"],
   ["Esc", "stop the answer, close what is open, leave the question"],
   ["/", "to the question"],
   ["↑", "in an empty question: edit the last one"],

@@ -38,6 +38,7 @@ export class LivePanel {
   private readonly rates = new Map<string, number[]>();
   private before: { at: number; loads: Load[] } | null = null;
   private timer = 0;
+  private opener: Element | null = null;
 
   constructor() {
     const close = iconButton("close", "Close", () => this.toggle(false));
@@ -45,7 +46,10 @@ export class LivePanel {
   }
 
   toggle(isOpen = this.element.hidden): void {
+    const isInside = this.element.contains(document.activeElement);
     this.element.hidden = !isOpen;
+    if (isOpen) this.opener = document.activeElement;
+    else if (isInside && this.opener instanceof HTMLElement) this.opener.focus();
     document.body.classList.toggle("live-open", isOpen);
     clearTimeout(this.timer);
     if (isOpen) void this.look();
@@ -68,7 +72,7 @@ export class LivePanel {
     } catch (error) {
       this.before = null;
       const words = error instanceof RequestError ? error.message : String(error);
-      this.body.replaceChildren(h("p", { class: "note", role: "status" }, `Nothing to be seen: ${words}`));
+      this.body.replaceChildren(h("p", { class: "note" }, `Nothing to be seen: ${words}`));
     }
   }
 

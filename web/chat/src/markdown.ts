@@ -1,7 +1,7 @@
 import DOMPurify from "dompurify";
 import { Marked, type Token, type TokensList } from "marked";
 import { copyButton, h } from "./dom";
-import { wrapTokens, type TokenSpan } from "./tokens";
+import { indexAt, wrapTokens, type TokenSpan } from "./tokens";
 
 const escapes: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 const escape = (text: string) => text.replace(/[&<>"]/g, (char) => escapes[char]);
@@ -69,7 +69,7 @@ export class MarkdownView {
 
   private block(token: Token, begin: number, source: string, spans: TokenSpan[], list: TokensList, place: number): Block {
     const end = begin + token.raw.length;
-    const within = spans.filter((span) => span.end > begin && span.end <= end).length;
+    const within = indexAt(spans, end) - indexAt(spans, begin);
     const tokens = `${spans.length > 0}${within} ${Object.keys(list.links).length}`;
     const before = this.blocks[place] as Block | undefined;
     if (before?.raw === token.raw && before.begin === begin && before.tokens === tokens) return before;

@@ -1,6 +1,6 @@
 import { isWhole, wordsFor } from "./answer";
 import { titleOf, type Problem } from "./api";
-import { copyButton, h, icon, iconButton } from "./dom";
+import { copyButton, h, icon, iconButton, isAsking, isComposing } from "./dom";
 import { MarkdownView } from "./markdown";
 import type { Message } from "./store";
 import { tokenSpans } from "./tokens";
@@ -54,11 +54,11 @@ class QuestionView implements MessageView {
     const ask = () => area.value.trim() && this.actions.edit(this.message, area.value.trim());
     area.addEventListener("input", fit);
     area.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") {
+      if (event.key === "Escape" && !isComposing(event)) {
         event.stopPropagation();
         this.leaveEdit();
       }
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      if (!isAsking(event)) return;
       event.preventDefault();
       ask();
     });
@@ -102,6 +102,7 @@ class AnswerView implements MessageView {
     this.thought.show(message, state === "coming");
     this.markdown.show(message.text, tokenSpans(message.text, message.rounds ?? [], message.textFrom));
     if (state === "coming") return this.foot.replaceChildren();
+    const isInside = this.foot.contains(document.activeElement);
     this.foot.replaceChildren(
       ...[
         message.problem && this.problem(message.problem, () => this.actions.again(message)),
@@ -110,6 +111,7 @@ class AnswerView implements MessageView {
         this.comparison(state),
       ].filter((part) => part instanceof HTMLElement),
     );
+    if (isInside) this.element.focus({ preventScroll: true }); // the button that was pressed is gone
   }
 
   private tools(state?: string): (HTMLElement | null)[] {
@@ -136,11 +138,12 @@ class AnswerView implements MessageView {
   }
 
   private note(): HTMLElement | null {
-    const { stopped, ended, finish, text, settings } = this.message;
+    const { stopped, ended, finish, problem, text, settings } = this.message;
     const note = (words: string) => h("p", { class: "note" }, words);
     if (stopped) return note("Stopped.");
     if (ended) return note(wordsFor(ended));
     if (finish === "length") return note(settings?.maxTokens === "" ? "Cut where the model's context ends." : "Cut at the most tokens that the settings allow.");
+    if (!finish && !problem) return note("Not complete: it was stopped, or still comes in another tab.");
     return finish && !text ? note("The model had nothing to say.") : null;
   }
 

@@ -40,9 +40,12 @@ function read<Value extends object>(name: string, usual: Value): Value {
   }
 }
 
-function write(name: string, value: object): void {
+/** Keeps what `names` say; the rest stays as it lies there, maybe of another tab. */
+function write<Value extends object>(name: string, usual: Value, value: Value, names: (keyof Value)[]): void {
+  const kept = read(name, usual);
+  for (const each of names) kept[each] = value[each];
   try {
-    localStorage.setItem(name, JSON.stringify(value));
+    localStorage.setItem(name, JSON.stringify(kept));
   } catch {
     // A browser that keeps nothing: settings last as long as the page.
   }
@@ -50,10 +53,10 @@ function write(name: string, value: object): void {
 
 export const settings = read("talon-settings", usualSettings);
 export const preferences = read("talon-preferences", usualPreferences);
-export const keepSettings = () => write("talon-settings", settings);
+export const keepSettings = (...names: (keyof Settings)[]): void => write("talon-settings", usualSettings, settings, names);
 
-export function keepPreferences(): void {
-  write("talon-preferences", preferences);
+export function keepPreferences(...names: (keyof Preferences)[]): void {
+  write("talon-preferences", usualPreferences, preferences, names);
   showPreferences();
 }
 

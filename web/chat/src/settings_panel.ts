@@ -25,9 +25,10 @@ export class SettingsPanel {
   }
 
   private listModels(): void {
-    getJson<{ data: { id: string; talon?: { pictures?: object } }[] }>("/v1/models").then(
-      ({ data }) => {
+    getJson<{ data?: { id: string; talon?: { pictures?: object } }[] }>("/v1/models").then(
+      ({ data = [] }) => {
         const writing = data.filter(({ talon }) => !talon?.pictures);
+        if (writing.length === 0) return;
         this.model.replaceChildren(...writing.map(({ id }) => h("option", { value: id, selected: id === settings.model }, id)));
       },
       () => undefined,
@@ -45,7 +46,7 @@ export class SettingsPanel {
       placeholder: "None",
       oninput: () => {
         preferences.key = key.value;
-        keepPreferences();
+        keepPreferences("key");
         this.changed();
       },
     });
@@ -82,13 +83,13 @@ export class SettingsPanel {
 
   private set<Key extends keyof Settings>(key: Key, value: Settings[Key]): void {
     settings[key] = value;
-    keepSettings();
+    keepSettings(key);
     this.changed();
   }
 
   private reset(): void {
     Object.assign(settings, usualSettings);
-    keepSettings();
+    keepSettings(...(Object.keys(usualSettings) as (keyof Settings)[]));
     this.changed();
     this.fill();
     this.listModels();

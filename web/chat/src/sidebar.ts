@@ -11,20 +11,26 @@ interface SidebarActions {
 export class Sidebar {
   private readonly list = h("ul", {});
   private readonly note = h("p", { class: "note", hidden: true }, "The browser has no room, or keeps nothing: what is new is forgotten with the page.");
+  private readonly beginning = h("button", { type: "button", class: "begin", onclick: () => this.actions.begin() }, icon("plus"), "New conversation");
   private shown = "";
+  private rows = new Map<Conversation, HTMLElement>();
+  /** Opens it on a phone, where alone it is seen. */
+  readonly menu = iconButton("menu", "Conversations", () => this.toggle(), { class: "ghost menu", "aria-expanded": "false" });
   readonly element = h("nav", { class: "sidebar", "aria-label": "Conversations" });
 
   constructor(
     private readonly store: Store,
     private readonly actions: SidebarActions,
   ) {
-    const begin = h("button", { type: "button", class: "begin", onclick: () => actions.begin() }, icon("plus"), "New conversation");
     const head = h("div", { class: "brand" }, mark(), h("span", {}, "Talon"), iconButton("close", "Close the list", () => this.toggle(false), { class: "ghost close" }));
-    this.element.append(head, begin, this.list, this.note);
+    this.element.append(head, this.beginning, this.list, this.note);
   }
 
   toggle(isOpen = !document.body.classList.contains("sidebar-open")): void {
+    const isInside = this.element.contains(document.activeElement);
     document.body.classList.toggle("sidebar-open", isOpen);
+    this.menu.setAttribute("aria-expanded", String(isOpen));
+    if (!isOpen && isInside) this.menu.focus();
   }
 
   show(current: Conversation): void {
@@ -34,7 +40,10 @@ export class Sidebar {
     // Rows that are right stay, with the focus and what was asked in them.
     if (shown === this.shown) return;
     this.shown = shown;
-    this.list.replaceChildren(...listed.map((each) => this.row(each, each === current)));
+    const focused = [...this.rows].find(([, row]) => row.contains(document.activeElement))?.[0];
+    this.rows = new Map(listed.map((each): [Conversation, HTMLElement] => [each, this.row(each, each === current)]));
+    this.list.replaceChildren(...this.rows.values());
+    if (focused) (this.rows.get(focused)?.querySelector<HTMLElement>(".open") ?? this.beginning).focus({ preventScroll: true });
   }
 
   private row(conversation: Conversation, isCurrent: boolean): HTMLElement {

@@ -41,6 +41,28 @@ export class Thread {
     this.scrollToEnd();
   }
 
+  /** After another tab changed it: who reads further up stays there. */
+  refresh(conversation: Conversation, about: string): void {
+    const place = this.isAtEnd ? undefined : this.element.scrollTop;
+    this.show(conversation, about);
+    if (place !== undefined) this.element.scrollTop = place;
+  }
+
+  /** Whether a question is being edited. */
+  get isEditing(): boolean {
+    return this.list.querySelector(".editing") !== null;
+  }
+
+  /** What is to be known of the conversation, below what is there. */
+  note(words: string): void {
+    this.list.append(h("p", { class: "note", role: "status" }, words));
+    if (this.isAtEnd) this.scrollToEnd();
+  }
+
+  focusLast(): void {
+    [...this.views.values()].at(-1)?.element.focus({ preventScroll: true });
+  }
+
   add(message: Message, state?: "coming"): void {
     this.list.querySelector(".welcome")?.remove();
     const view = messageView(message, this.actions);

@@ -142,7 +142,7 @@ function tokenElements(words: string, index: number, spans: TokenSpan[]): HTMLEl
 }
 
 /** The token that the character at `place` belongs to; from: one that is not behind it. */
-function indexAt(spans: TokenSpan[], place: number, from = 0): number {
+export function indexAt(spans: TokenSpan[], place: number, from = 0): number {
   let low = Math.max(0, from);
   if (low > 0 && low < spans.length && spans[low - 1].end > place) low = 0;
   let high = spans.length;

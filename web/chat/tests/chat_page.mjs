@@ -47,9 +47,11 @@ export const shot = (name) => (shots ? page.screenshot({ path: `${shots}/${name}
 export const composer = () => page.getByRole("textbox", { name: "Your question" });
 export const answers = () => page.locator("article.assistant");
 
+/** Fingers ask by the button: their Enter begins a line. */
 export async function ask(question) {
   await composer().fill(question);
-  await composer().press("Enter");
+  const isTouch = await page.evaluate(() => matchMedia("(pointer: coarse)").matches);
+  await (isTouch ? page.getByRole("button", { name: "Ask", exact: true }).tap() : composer().press("Enter"));
 }
 export async function askToTheEnd(question) {
   const count = await answers().count();

@@ -193,6 +193,11 @@ describe("the drawing view", () => {
     assert.equal(await large.locator("img").getAttribute("src"), all[4]);
     assert.match(await large.getByRole("link", { name: "Save" }).getAttribute("download"), /^picture-\d+\.png$/);
     await shot("draw-large");
+    await page.keyboard.press("ArrowRight");
+    assert.equal(await large.locator("img").getAttribute("src"), all[5]);
+    for (let i = 0; i < 2; ++i) await page.keyboard.press("ArrowLeft");
+    assert.equal(await large.locator("img").getAttribute("src"), all[3]);
+    await large.getByRole("button", { name: /The next/ }).press("Enter");
     await page.keyboard.press("ArrowLeft");
     assert.equal(await large.locator("img").getAttribute("src"), all[3]);
     await page.keyboard.press("Escape");
@@ -234,6 +239,7 @@ describe("the drawing view", () => {
     await page.route("**/v1/images/generations", (route) => route.fulfill({ contentType: "text/event-stream", body: "" }));
     await draw("red cat");
     assert.match(await page.getByRole("alert").textContent(), /broke off/);
+    assert.equal(await page.locator("body > [role=status]").textContent(), "", "nobody stopped it");
     await page.unroute("**/v1/images/generations");
     await page.route("**/v1/images/generations", (route) => route.fulfill({ status: 401, contentType: "application/json", body: '{"error": {"message": "api key"}}' }));
     await draw("red cat");

@@ -2,7 +2,7 @@
 // of chat_page.mjs
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
-import { answers, askToTheEnd, fake, open, page, said, shot } from "./chat_page.mjs";
+import { answers, askToTheEnd, complaints, fake, open, page, said, shot } from "./chat_page.mjs";
 
 const ended = (reason) => ({ choices: [{ index: 0, delta: {}, finish_reason: reason }] });
 
@@ -58,6 +58,40 @@ describe("when something is wrong", () => {
     await shot("gone");
     await page.unroute("**/*");
     await page.locator(".banner").waitFor({ state: "hidden" });
+  });
+
+  test("a proxy that finds no server is not taken for one that ends", async () => {
+    const refused = { status: 503, contentType: "text/html", body: "<h1>503 Service Unavailable</h1>" };
+    for (const path of ["ready", "v1/chat/completions"]) await page.route(`**/${path}`, (route) => route.fulfill(refused));
+    await askToTheEnd("Hello?");
+    assert.match(await page.getByRole("alert").textContent(), /The server does not answer.*503/);
+    await page.locator(".banner").waitFor({ timeout: 3000 });
+    assert.match(await page.locator(".banner").textContent(), /does not answer/);
+  });
+
+  test("a conversation that a proxy finds too large is told in words", async () => {
+    await page.route("**/v1/chat/completions", (route) => route.fulfill({ status: 413, contentType: "text/html", body: "<h1>413</h1>" }));
+    await askToTheEnd("All of it.");
+    assert.match(await page.getByRole("alert").textContent(), /The server refused this.*larger than it takes/);
+  });
+
+  test("a server that goes in the middle of an answer is noticed at once", async () => {
+    await fake([said("Once upon a")[0]], { isCut: true });
+    await page.route("**/ready", (route) => route.abort("connectionrefused"));
+    await askToTheEnd("A story?");
+    await page.locator(".banner").waitFor({ timeout: 3000 });
+  });
+
+  test("a list without models takes no choice away", async () => {
+    await page.route("**/v1/models", (route) => route.fulfill({ json: {} }));
+    await page.reload();
+    await page.waitForLoadState("networkidle");
+    const models = page.waitForResponse("**/v1/models");
+    await page.getByRole("button", { name: /Settings/ }).click();
+    await models;
+    await page.waitForTimeout(150);
+    assert.equal(await page.getByLabel("Model").locator("option").textContent(), "the first");
+    assert.deepEqual(complaints, []);
   });
 
   test("a stream that breaks off keeps what came", async () => {

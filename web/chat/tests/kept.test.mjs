@@ -58,7 +58,17 @@ describe("conversations", () => {
     await isSaid("Once upon a");
     await page.reload();
     await isSaid("Once upon a");
-    assert.match(await answers().textContent(), /Stopped\./);
+    assert.match(await answers().textContent(), /Not complete: it was stopped/);
+  });
+
+  test("one that others damaged does not keep the page from the rest", async () => {
+    await fake(said("The Rhine."));
+    await askToTheEnd("Name a river.");
+    await page.evaluate(() => localStorage.setItem("talon-chat-odd", JSON.stringify({ id: "odd", title: "Odd", changed: Date.now() + 1e6, messages: [null] })));
+    await page.reload();
+    await isSaid("The Rhine.");
+    assert.deepEqual(await titles(), ["Name a river."]);
+    assert.deepEqual(complaints, []);
   });
 
   test("one has the title of its first question, also of one that was edited", async () => {
@@ -120,6 +130,32 @@ describe("a browser that keeps nothing", () => {
     assert.deepEqual(complaints, []);
   });
 
+  const round = { texts: ["Blue", "."], bytes: [4, 1], accepted: 1, draft_ms: 1, check_ms: 2 };
+  const tinted = () => {
+    const [first, last] = said("Blue.");
+    first.choices[0].talon = { rounds: [round] };
+    return [first, last];
+  };
+
+  test("keeps an answer without its tints where these have no room", async () => {
+    await open();
+    await page.evaluate(() => {
+      const real = Storage.prototype.setItem;
+      Storage.prototype.setItem = function (key, value) {
+        if (value.includes('"rounds"')) throw new DOMException("full", "QuotaExceededError");
+        real.call(this, key, value);
+      };
+    });
+    await fake(tinted());
+    await askToTheEnd("Name a colour.");
+    assert.equal(await answers().locator(".token.kept").count(), 1);
+    assert.equal(await list().getByText("forgotten with the page").isVisible(), false);
+    await page.reload();
+    await isSaid("Blue.");
+    assert.equal(await answers().locator(".token").count(), 0);
+    assert.deepEqual(complaints, []);
+  });
+
   test("answers every question where it has no room", async () => {
     await open();
     await page.evaluate(() => {
@@ -127,10 +163,7 @@ describe("a browser that keeps nothing", () => {
         throw new DOMException("full", "QuotaExceededError");
       };
     });
-    const round = { texts: ["Blue", "."], bytes: [4, 1], accepted: 1, draft_ms: 1, check_ms: 2 };
-    const [first, last] = said("Blue.");
-    first.choices[0].talon = { rounds: [round] };
-    await fake([first, last]);
+    await fake(tinted());
     await askToTheEnd("Name a colour.");
     await page.getByRole("button", { name: "New conversation" }).click();
     await askToTheEnd("Name another.");

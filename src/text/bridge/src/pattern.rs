@@ -258,21 +258,23 @@ mod tests {
     fn every_search_ends() {
         let text = "a".repeat(64 << 10) + "-b";
         let limits = Limits { bytes: 256 << 20, time: Duration::from_millis(500) };
-        for (pattern, error) in [
-            (r"a{0,2000}a{0,2000}\b\B", "it takes more than"),
-            (r"a{0,2000}a{0,2000}\b\B|a", "it takes more than"),
-            (r"(?:(?=a*+)a)*+b", "it takes more than"),
-            (r"(?:(?=a*+)a)*+b|a", "it takes more than"),
-            (r"(?:||||||||||){12}(?>(?:(?=aaaaaaaa)a)*+)b", "it takes more than"),
-            (r"(a*)*\1b", "retry-limit"),
-            (r"(?:a??a??a??a??a??a??a??a??a??a??a??a??a??a??a??a??a??a??a??a??)*b", "retry-limit"),
+        for pattern in [
+            r"a{0,2000}a{0,2000}\b\B",
+            r"a{0,2000}a{0,2000}\b\B|a",
+            r"(?:(?=a*+)a)*+b",
+            r"(?:(?=a*+)a)*+b|a",
+            r"(?:||||||||||){12}(?>(?:(?=aaaaaaaa)a)*+)b",
+            r"(a*)*\1b",
+            r"(?:a??a??a??a??a??a??a??a??a??a??a??a??a??a??a??a??a??a??a??a??)*b",
         ] {
             let bounded = Bounded::new(pattern).unwrap();
             let start = processor_time(libc::CLOCK_PROCESS_CPUTIME_ID);
             let found =
                 caught(|| within(limits, || (&bounded).find_matches(&text).map_err(|e| e.to_string())));
             let took = processor_time(libc::CLOCK_PROCESS_CPUTIME_ID) - start;
-            assert!(found.as_ref().is_err_and(|e| e.contains(error)), "{pattern}: {found:?}");
+            // Which limit comes first depends on the processor.
+            let ended = |e: &String| e.contains("it takes more than") || e.contains("retry-limit");
+            assert!(found.as_ref().is_err_and(ended), "{pattern}: {found:?}");
             assert!(took < Duration::from_secs(20), "{pattern}: {took:?}");
         }
     }

@@ -5,10 +5,15 @@ import type { PictureFacts } from "./picture_api";
 /** One picture as large as fits, with the others of its series beside it by arrow keys. */
 export class LargeView {
   readonly element = h("dialog", { class: "panel large", "aria-label": "Picture" });
+  private readonly turns = h("div", {}, iconButton("back", "The one before (←)", () => this.turn(-1)), iconButton("forth", "The next (→)", () => this.turn(1)));
+  private readonly save = h("a", { class: "ghost worded" }, icon("download"), "Save");
+  private readonly picture = h("div", {});
   private cards: Card[] = [];
   private at = 0;
 
   constructor(private readonly facts: () => PictureFacts) {
+    const close = iconButton("close", "Close", () => this.element.close(), { autofocus: true });
+    this.element.append(h("header", {}, this.turns, h("div", {}, this.save, close)), this.picture);
     this.element.addEventListener("click", (event) => event.target === this.element && this.element.close());
     this.element.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -20,6 +25,7 @@ export class LargeView {
   open(card: Card, cards: Card[]): void {
     this.cards = cards.filter((each) => each.news);
     this.at = this.cards.indexOf(card);
+    this.turns.style.visibility = this.cards.length > 1 ? "" : "hidden";
     this.show();
     this.element.showModal();
   }
@@ -29,16 +35,14 @@ export class LargeView {
     this.show();
   }
 
+  /** Buttons stay, and the focus with them. */
   private show(): void {
     const news = this.cards[this.at].news;
     if (!news) return;
     const card = new Card(this.facts(), "Picture");
     card.show(news);
-    const save = h("a", { class: "ghost worded", href: news.source, download: `picture-${news.seed}.png` }, icon("download"), "Save");
-    const turns = this.cards.length > 1 ? [iconButton("back", "The one before (←)", () => this.turn(-1)), iconButton("forth", "The next (→)", () => this.turn(1))] : [];
-    this.element.replaceChildren(
-      h("header", {}, h("div", {}, ...turns), h("div", {}, save, iconButton("close", "Close", () => this.element.close(), { autofocus: true }))),
-      card.element,
-    );
+    this.save.href = news.source;
+    this.save.download = `picture-${news.seed}.png`;
+    this.picture.replaceChildren(card.element);
   }
 }

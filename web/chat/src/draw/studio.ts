@@ -88,7 +88,7 @@ export class Studio {
       this.showChanges();
       view.finish();
       this.scrollToEnd();
-      announce(isDone(view.series) ? "The pictures are drawn." : "Stopped.");
+      announce(isDone(view.series) ? "The pictures are drawn." : view.series.stopped ? "Stopped." : "");
     });
   }
 

@@ -1,4 +1,4 @@
-#include "draft/eagle/sinks.h"
+#include "draft/head/sinks.h"
 
 #include <algorithm>
 #include <span>

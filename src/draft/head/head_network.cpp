@@ -1,8 +1,8 @@
-#include "draft/eagle/head_network.h"
+#include "draft/head/head_network.h"
 
 #include "backend/index_list.h"
 #include "core/error.h"
-#include "draft/eagle/sinks.h"
+#include "draft/head/sinks.h"
 #include "model/block.h"
 #include "model/rope.h"
 
