@@ -29,7 +29,7 @@ std::unique_ptr<Drafter> make_with_head(Options& options, const DrafterContext& 
                                  options.name(), name_of(wanted), name_of(found), quote(path),
                                  others[static_cast<int>(found)]));
   }
-  eagle.window = read_window(options, checkpoint, head->config.sliding_window);
+  eagle.window = read_window(options, checkpoint, head->config.common_window());
   eagle.cache_positions = context.cache_positions;
   eagle.coupling = read_coupling(options);
   return make_eagle_drafter(std::move(head), *context.target, eagle);

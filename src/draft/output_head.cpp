@@ -27,11 +27,13 @@ std::span<const DraftPlace> rows_of(std::span<const DraftPlace> places, int begi
 }  // namespace
 
 OutputHead::OutputHead(Backend& backend, const Weight& matrix,
-                       std::span<const TokenId> target_token, const Coupling& coupling)
+                       std::span<const TokenId> target_token, const Coupling& coupling,
+                       const LogitForm& form)
     : backend_(backend),
       matrix_(matrix),
       target_token_(target_token),
       coupling_(coupling),
+      form_(form),
       noise_row_(backend),
       logits_(backend.allocate(kMostRows, matrix.rows)) {
   if (!coupling.on) return;
@@ -102,6 +104,8 @@ void OutputHead::product(const View& features, const OutputNorm& norm, const Vie
                    .norm_epsilon = norm.epsilon,
                    .outputs = output,
                    .rough = true});
+  if (form_.scale != 1) backend_.scale(logits, form_.scale);
+  if (form_.cap > 0) backend_.soft_cap(logits, form_.cap);
 }
 
 RowChildren OutputHead::prepare(int rows, int count) {

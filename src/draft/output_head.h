@@ -10,6 +10,7 @@
 #include "core/types.h"
 #include "draft/coupling/noise_rows.h"
 #include "draft/growth/tree_growth.h"
+#include "draft/head/logit_form.h"
 
 namespace talon {
 
@@ -29,9 +30,10 @@ struct GuideFeatures {
 /// weights are borrowed.
 class OutputHead {
  public:
-  /// target_token: of each row of the matrix; empty: the same. Borrowed.
+  /// target_token: of each row of the matrix; empty: the same. Borrowed. form: what makes logits of
+  /// products.
   OutputHead(Backend& backend, const Weight& matrix, std::span<const TokenId> target_token,
-             const Coupling& coupling = {});
+             const Coupling& coupling = {}, const LogitForm& form = {});
 
   /// The `count` likeliest next tokens after each row of `features`. Any number of rows. places:
   /// where the tokens after each row stand; empty: no draw is foreseen.
@@ -45,7 +47,7 @@ class OutputHead {
 
   /// As top_children() of logits in place of features: at most kMostRows rows, overwritten.
   RowChildren best(const View& logits, int count, std::span<const DraftPlace> places);
-  /// The product alone, of at most kMostRows rows.
+  /// The logits alone, of at most kMostRows rows.
   void product(const View& features, const OutputNorm& norm, const View& logits);
 
   static constexpr int kMostRows = 64;  // of the product at once: bounds the logits' memory
@@ -66,6 +68,7 @@ class OutputHead {
   const Weight& matrix_;
   std::span<const TokenId> target_token_;
   Coupling coupling_;
+  LogitForm form_;
   std::optional<NoiseRows> noise_;  // if the coupling is on
   IndexList noise_row_;             // of rows
   Buffer row_noise_;                // [kMostRows, rows of the matrix], if the coupling is on

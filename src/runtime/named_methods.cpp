@@ -171,6 +171,7 @@ const std::shared_ptr<Drafter>& NamedMethods::load(const std::string& drafter) {
   const DrafterContext context{
       .target = &model_,
       .cache_positions = static_cast<std::size_t>(cache_.total_pages()) * kPageRows,
+      .max_nodes = settings_.max_nodes,
       .heads = settings_.heads,
       .shared = &parts_.weights};
   return once(parts_.drafters, drafter, [&] { return make_drafter(drafter, context); });

@@ -286,6 +286,19 @@ TEST(NamedMethods, AMethodThatIsRefusedLeavesNoHeadBehind) {
   EXPECT_EQ(asked, 3) << "a method has it";
 }
 
+TEST(NamedMethods, AWindowThatNoTreeOfTheEngineHoldsIsRefused) {
+  const LoadedModel loaded = open_model({.model = TALON_TEST_DATA "/models/stories260K.bin"});
+  const auto cache = open_cache(loaded.model);
+  DecodeSettings settings;
+  settings.drafter = "none";
+  settings.policy = "fixed";
+  settings.max_nodes = 26;
+  Engine engine(loaded.model, *cache, engine_options(settings, loaded.model, nullptr));
+  NamedMethods methods(engine, loaded.model, *cache, settings);
+  EXPECT_THROW(methods.get("lookahead"), UsageError);
+  EXPECT_NO_THROW(methods.get("lookahead:window=6"));
+}
+
 TEST(NamedMethods, ARuleThatComparesCodesIsRefusedWhereThereAreNone) {
   AskedMethods asked("fixed");
   EXPECT_THROW(asked.methods->get("suffix@verify=lantern:k=10,lambda=2"), UsageError);

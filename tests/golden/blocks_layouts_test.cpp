@@ -193,6 +193,41 @@ TEST(BlockLayouts, OfForksOfLlamaCppAreTheOfficialOnesUnderOtherNames) {
   }
 }
 
+/// By the key that names them, or else by the tensors that they add.
+TEST(BlockLayouts, DSparksOtherBiasesAreRefused) {
+  for (const char* kind : {"gated", "rnn"}) {
+    HeadFiles files = head_of("dspark");
+    files.config["markov_head_type"] = kind;
+    const std::string message = test::message_of([&] { rounds_of("dspark", files); });
+    EXPECT_NE(
+        message.find(fmt::format("\"markov_head_type\": expected vanilla, found \"{}\"", kind)),
+        std::string::npos)
+        << message;
+  }
+  HeadFiles files = head_of("dspark");
+  files.config.erase("markov_head_type");
+  files.add("markov_head.gate_proj.weight", {16, 80}, std::vector<float>(16 * 80));
+  const std::string message = test::message_of([&] { rounds_of("dspark", files); });
+  EXPECT_NE(message.find("found \"markov_head.gate_proj.weight\" besides"), std::string::npos)
+      << message;
+}
+
+/// As the configurations of Qwen say it that list no layers.
+TEST(BlockLayouts, WithoutAListOfLayersSlideFromMaxWindowLayersOn) {
+  const HeadFiles full = head_of("dflash");
+  HeadFiles listed = full, qwen = full;
+  listed.config["layer_types"][1] = "sliding_attention";
+  listed.config["sliding_window"] = qwen.config["sliding_window"] = 3;
+  qwen.config.erase("layer_types");
+  qwen.config["max_window_layers"] = 1;
+  const std::string drafter = "dflash:weights=f32,nodes=9";
+  const auto all = rounds_of(drafter, full), expected = rounds_of(drafter, listed);
+  EXPECT_EQ(rounds_of(drafter, qwen).back().tree.log_ps(), all.back().tree.log_ps());
+  qwen.config["use_sliding_window"] = true;
+  EXPECT_EQ(rounds_of(drafter, qwen).back().tree.log_ps(), expected.back().tree.log_ps());
+  EXPECT_NE(expected.back().tree.log_ps(), all.back().tree.log_ps());
+}
+
 TEST(BlockLayouts, GuessAsManyPlacesAsAreAskedFor) {
   for (const char* kind : {"dflash", "dspark", "peagle"}) {
     for (const int places : {1, 2, 4}) {

@@ -105,5 +105,44 @@ TEST(BlockWindows, LeaveLayersAloneThatSlideByThemselves) {
   EXPECT_EQ(trees_of(drafter + ",window=3", mixed), trees_of(drafter, mixed));
 }
 
+const std::string kFull = "full_attention", kSliding = "sliding_attention";
+
+/// A P-EAGLE head whose layers are of these kinds.
+HeadFiles peagle_of(const std::string& first, const std::string& second) {
+  HeadFiles files = head_of("peagle");
+  Json& layer = files.config["transformer_layer_config"];
+  layer["layer_types"] = std::vector<std::string>{first, second};
+  layer["sliding_window"] = 3;
+  return files;
+}
+
+TEST(BlockWindows, OfPeaglesLayersAreTheirOwn) {
+  const std::string drafter = "peagle:weights=f32,nodes=12";
+  const Trees all = trees_of(drafter, head_of("peagle"));
+  const Trees none = trees_of(drafter + ",window=3", head_of("peagle"));
+  const Trees first = trees_of(drafter, peagle_of(kSliding, kFull));
+  const Trees second = trees_of(drafter, peagle_of(kFull, kSliding));
+  EXPECT_EQ(trees_of(drafter, peagle_of(kFull, kFull)), all);
+  EXPECT_EQ(trees_of(drafter, peagle_of(kSliding, kSliding)), none);
+  EXPECT_NE(first, second);
+  for (const Trees& mixed : {first, second}) {
+    EXPECT_NE(mixed, all);
+    EXPECT_NE(mixed, none);
+  }
+}
+
+/// Nor have those that slide sinks.
+TEST(BlockWindows, LeavePeaglesLayersAloneThatSlideByThemselves) {
+  const std::string drafter = "peagle:weights=f32,nodes=12";
+  const HeadFiles mixed = peagle_of(kSliding, kFull);
+  const Trees own = trees_of(drafter, mixed);
+  EXPECT_EQ(trees_of(drafter + ",window=200", mixed), own);
+  EXPECT_EQ(trees_of(drafter + ",window=200,sinks=4", mixed), own);
+  EXPECT_EQ(trees_of(drafter + ",window=3", mixed),
+            trees_of(drafter, peagle_of(kSliding, kSliding)));
+  EXPECT_NE(trees_of(drafter + ",window=3,sinks=4", mixed),
+            trees_of(drafter + ",window=3,sinks=4", head_of("peagle")));
+}
+
 }  // namespace
 }  // namespace talon::blocks_window_test

@@ -83,6 +83,19 @@ const Refusal kRefusals[] = {
      [](HeadFiles& f) {
        f.config["tap_layers"] = {1, 2};
      }},
+    {"LayersOfAnotherModel", "eagle3_head", "\"layer_types\": expected a list of 1 names, found [",
+     [](HeadFiles& f) {
+       f.config["layer_types"] = Json::array({"full_attention", "sliding_attention"});
+       f.config["sliding_window"] = 4;
+     }},
+    {"LayersOfAnotherKind", "eagle3_head",
+     "\"layer_types\": expected full_attention or sliding_attention, found [\"chunked_attention\"]",
+     [](HeadFiles& f) { f.config["layer_types"] = Json::array({"chunked_attention"}); }},
+    {"LayersThatSlideWithoutAWindow", "eagle3_head",
+     "\"sliding_window\": expected an integer in 1..",
+     [](HeadFiles& f) { f.config["layer_types"] = Json::array({"sliding_attention"}); }},
+    {"ScaleOfLogits", "eagle3_head", "\"logit_scale\": expected a number in 1e-06..",
+     [](HeadFiles& f) { f.config["logit_scale"] = 0; }},
     {"SingleFeature", "eagle3_head", "\"use_aux_hidden_state\": expected true",
      [](HeadFiles& f) {
        f.config["eagle_config"] = {{"use_aux_hidden_state", false}};
@@ -103,6 +116,26 @@ TEST_P(HeadRefusals, TheMessageNamesTheField) {
 
 std::string refusal_name(const testing::TestParamInfo<Refusal>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(All, HeadRefusals, testing::ValuesIn(kRefusals), refusal_name);
+
+TEST(HeadWindows, AreReadOfItsOwnLayer) {
+  HeadFiles files = HeadFiles::read("eagle3_head");
+  const auto window = [&] {
+    const test::TemporaryFolder folder;
+    files.write(folder);
+    const Checkpoint checkpoint = open_checkpoint(folder.path());
+    return read_head_config(checkpoint, HeadTensors(checkpoint)).common_window();
+  };
+  files.config["sliding_window"] = 4;
+  EXPECT_EQ(window(), 0);
+  files.config["use_sliding_window"] = true;
+  EXPECT_EQ(window(), 0) << "behind the first 28 layers only";
+  files.config["max_window_layers"] = 0;
+  EXPECT_EQ(window(), 4);
+  files.config["layer_types"] = Json::array({"full_attention", "full_attention"});
+  EXPECT_EQ(window(), 0) << "a list of the target's layers, which are all alike";
+  files.config["layer_types"] = Json::array({"sliding_attention"});
+  EXPECT_EQ(window(), 4);
+}
 
 /// Also a head that needs no table of its target.
 TEST(HeadFit, AHeadForATargetOfAnotherWidthIsRefused) {

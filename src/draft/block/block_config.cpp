@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "core/error.h"
 #include "draft/block/gguf_block.h"
@@ -146,21 +146,10 @@ void read_layers(const HeadTensors& tensors, const BlockKeys& keys, BlockConfig&
 void read_visibility(const BlockKeys& keys, BlockConfig& c) {
   const auto causal = keys.flag({"is_causal", "causal", "causal_head"});
   c.causal = causal.value_or(false);
-  const auto count = static_cast<std::size_t>(c.layers);
-  c.slides.assign(count, false);
-  const Json* types = keys.layer.find("layer_types");
-  if (!types) return;
-  if (!types->is_array() || types->size() != count) {
-    keys.layer.refuse("layer_types", fmt::format("a list of {} names", count));
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    c.slides[i] = (*types)[i] == "sliding_attention";
-    if (!c.slides[i] && (*types)[i] != "full_attention") {
-      keys.layer.refuse("layer_types", "full_attention or sliding_attention");
-    }
-  }
-  if (std::find(c.slides.begin(), c.slides.end(), true) == c.slides.end()) return;
-  c.window = keys.layer.integer("sliding_window", 1, INT32_MAX / 2);
+  SlidingLayers sliding = read_sliding_layers(keys.layer, c.layers);
+  c.slides = std::move(sliding.slides);
+  c.window = sliding.window;
+  if (c.window == 0) return;
   c.causal_slides = c.layout == BlockConfig::Layout::speculators && causal.value_or(true) &&
                     !keys.top.flag_or("sliding_window_non_causal", false);
 }
@@ -293,6 +282,7 @@ BlockConfig read_block_config(const Checkpoint& checkpoint, const HeadTensors& t
   tensors.require("norm.weight", {c.hidden});
   read_layers(tensors, keys, c);
   read_visibility(keys, c);
+  c.logit_form = SaidLogitForm::read(keys.layer);
   read_taps(keys, c);
   read_block(keys, c);
   c.context =

@@ -5,6 +5,7 @@
 
 #include "core/feature_tap.h"
 #include "draft/head/head_tensors.h"
+#include "draft/head/logit_form.h"
 #include "io/checkpoint.h"
 #include "io/json.h"
 #include "model/config/config.h"
@@ -39,6 +40,7 @@ struct BlockConfig {
   int window = 0;
   bool causal_slides = false;  // ... and of the block only the rows up to itself
   bool causal = false;         // no layer's rows see later ones of the block
+  SaidLogitForm logit_form;
   bool own_embedding = false;
   bool reduced_vocabulary = false;
   bool qkv_bias = false, output_bias = false, qk_norm = false;
@@ -49,6 +51,8 @@ struct BlockConfig {
 
   int first_guess() const { return root_predicts ? 0 : 1; }
   int guesses() const { return block - first_guess(); }
+  /// Rows of its output matrix are the target's own.
+  bool has_rows_of_target() const { return draft_vocabulary == 0; }
 };
 
 /// Whether the files hold such a head.

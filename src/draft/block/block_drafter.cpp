@@ -37,6 +37,7 @@ struct BlockHead {
   const std::filesystem::path& source() const { return block ? block->source : parallel->source; }
   const std::vector<FeatureTap>& taps() const { return block ? block->taps : parallel->taps; }
   const Weight& output() const { return block ? *block->output : *parallel->output; }
+  const LogitForm& logit_form() const { return block ? block->logit_form : parallel->logit_form; }
   std::span<const TokenId> target_token() const {
     return block ? block->target_token : parallel->target_token;
   }
@@ -72,7 +73,8 @@ class BlockDrafter : public Drafter {
         network_(head_.network(options,
                                std::min(target.config.context, cache_.total_pages() * kPageRows))),
         memory_(*network_, cache_),
-        output_(backend_, head_.output(), head_.target_token(), options.coupling),
+        output_(backend_, head_.output(), head_.target_token(), options.coupling,
+                head_.logit_form()),
         slots_(backend_.allocate(network_->max_rows(), network_->hidden())) {
     if (head_.branches()) markov_.emplace(*head_.block, output_);
   }

@@ -9,6 +9,7 @@ namespace talon {
 namespace {
 
 constexpr int kLeastBlockRows = 128;  // of a pass: how many rows of a prompt are taken in at once
+enum BlockPass { kCommittedRows, kWholeBlock };  // ReplayKey::variant
 
 LayerPlan block_plan_of(const BlockConfig& config) {
   LayerPlan plan;
@@ -56,8 +57,9 @@ BlockNetwork::BlockNetwork(const BlockWeights& weights, int block, int positions
       runner_(backend_, {&plan_, 1}, weights.config.hidden, max_rows_),
       rope_(backend_, weights.config.rope,
             turning_columns(weights.config.rope, weights.config.head_dim), positions + block),
-      tokens_(backend_),
-      guessing_(backend_),
+      tokens_(backend_, max_rows_),
+      guessing_(backend_, max_rows_),
+      features_(backend_.allocate(max_rows_, config_.feature_width)),
       context_(backend_.allocate(max_rows_, config_.hidden)),
       query_(backend_.allocate(max_rows_, config_.heads * config_.head_dim)),
       keys_(backend_.allocate(max_rows_, config_.kv_heads * config_.head_dim)),
@@ -67,16 +69,24 @@ BlockNetwork::BlockNetwork(const BlockWeights& weights, int block, int positions
   expects(block > config_.first_guess() && block <= config_.block, "a block within the head's");
 }
 
-/// The queries of committed rows are zeros, and nobody reads what they see.
 void BlockNetwork::forward(const HeadPass& pass) {
   const int rows = static_cast<int>(pass.tokens.size());
   expects(rows >= 1 && rows <= max_rows_, "at most max_rows rows");
-  const View context = context_.rows(rows);
-  const Projection fc[] = {{weights_.fc.get(), context}};
-  backend_.linear({.input = pass.features, .outputs = fc, .rough = true});
-  backend_.rms_norm(context, weights_.context_norm.view(), config_.norm_epsilon, context);
+  backend_.copy(pass.features, features_.rows(rows));
   const AttentionLayout alone = seeing_themselves(*pass.layout);
   const auto layout = backend_.prepare(alone);
+  const View rope = rope_.reach(layout->positions);
+  backend_.replay({replay_owner_, rows, kCommittedRows},
+                  [&] { write_cache(*pass.cache, *layout, rope); });
+}
+
+/// The queries of committed rows are zeros, and nobody reads what they see.
+void BlockNetwork::write_cache(KvStore& cache, const PreparedLayout& layout, const View& rope) {
+  const int rows = layout.rows;
+  const View context = context_.rows(rows);
+  const Projection fc[] = {{weights_.fc.get(), context}};
+  backend_.linear({.input = features_.rows(rows), .outputs = fc, .rough = true});
+  backend_.rms_norm(context, weights_.context_norm.view(), config_.norm_epsilon, context);
   for (int i = 0; i < config_.layers; ++i) {
     const LayerWeights& layer = weights_.layers[static_cast<std::size_t>(i)];
     const View k = keys_.rows(rows), v = values_.rows(rows);
@@ -87,10 +97,10 @@ void BlockNetwork::forward(const HeadPass& pass) {
                         .k = k,
                         .v = v,
                         .out = seen_.rows(rows),
-                        .cache = pass.cache,
+                        .cache = &cache,
                         .layer = i,
-                        .layout = layout.get(),
-                        .rope = rope_.reach(layout->positions),
+                        .layout = &layout,
+                        .rope = rope,
                         .q_norm = layer.q_norm.view(),
                         .k_norm = layer.k_norm.view(),
                         .norm_epsilon = config_.norm_epsilon,
@@ -138,9 +148,6 @@ void BlockNetwork::guess(std::span<const BlockRoot> roots, KvStore& cache, const
       tokens.push_back(j == 0 ? root.token : config_.mask_token);
     }
   }
-  const View residual = residual_.rows(rows);
-  backend_.embed(*weights_.embedding, tokens_.put(tokens), residual);
-  if (weights_.embedding_scale != 1) backend_.scale(residual, weights_.embedding_scale);
   AttentionLayout whole = lay_out(roots, false);
   if (window_.newest > 0 && window_.sinks > 0) {
     list_sinks(whole, window_.sinks, window_.newest + block_);
@@ -148,15 +155,26 @@ void BlockNetwork::guess(std::span<const BlockRoot> roots, KvStore& cache, const
   const AttentionLayout windowed = config_.window > 0 ? lay_out(roots, true) : AttentionLayout{};
   const auto all = backend_.prepare(whole);
   const auto newest = config_.window > 0 ? backend_.prepare(windowed) : nullptr;
+  const View rope = rope_.reach(all->positions);
+  const Indices ids = tokens_.put(tokens);
+  backend_.replay({replay_owner_, rows, kWholeBlock},
+                  [&] { run_block(ids, cache, *all, newest.get(), rope); });
+  backend_.gather_rows(residual_.rows(rows), guessing_.put(guessing), out);
+}
+
+/// newest: what layers see that slide by themselves.
+void BlockNetwork::run_block(const Indices& ids, KvStore& cache, const PreparedLayout& all,
+                             const PreparedLayout* newest, const View& rope) {
+  const View residual = residual_.rows(ids.count);
+  backend_.embed(*weights_.embedding, ids, residual);
+  if (weights_.embedding_scale != 1) backend_.scale(residual, weights_.embedding_scale);
   for (int i = 0; i < config_.layers; ++i) {
     const auto index = static_cast<std::size_t>(i);
     const bool slides = config_.slides[index];
-    const PreparedLayout* layout = slides ? newest.get() : all.get();
-    const BlockRows block{&cache, i, layout, rope_.reach(layout->positions)};
+    const BlockRows block{&cache, i, slides ? newest : &all, rope};
     runner_.run(slides ? plan_ : full_plan_, weights_.layers[index], block, residual);
   }
   backend_.rms_norm(residual, weights_.output_norm.view(), config_.norm_epsilon, residual);
-  backend_.gather_rows(residual, guessing_.put(guessing), out);
 }
 
 }  // namespace talon

@@ -29,6 +29,9 @@ class BlockNetwork : public SlotNetwork {
 
  private:
   AttentionLayout lay_out(std::span<const BlockRoot> roots, bool slides) const;
+  void write_cache(KvStore& cache, const PreparedLayout& layout, const View& rope);
+  void run_block(const Indices& ids, KvStore& cache, const PreparedLayout& all,
+                 const PreparedLayout* newest, const View& rope);
 
   const BlockWeights& weights_;
   const BlockConfig& config_;
@@ -41,8 +44,10 @@ class BlockNetwork : public SlotNetwork {
   BlockRunner runner_;
   RopeTable rope_;
   IndexList tokens_, guessing_;
-  Buffer context_, query_, keys_, values_, seen_;  // of committed rows: [max_rows, width]
-  Buffer residual_;                                // of the block: [max_rows, H]
+  // Of committed rows: [max_rows, width].
+  Buffer features_, context_, query_, keys_, values_, seen_;
+  Buffer residual_;  // of the block: [max_rows, H]
+  std::uint64_t replay_owner_ = new_replay_owner();
 };
 
 }  // namespace talon

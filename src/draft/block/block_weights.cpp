@@ -57,6 +57,7 @@ BlockWeights load_block_head(const Checkpoint& checkpoint, const Model& target,
     head.own_output = reader.matrix("lm_head.weight", layout);
     head.output = head.own_output.get();
   }
+  head.logit_form = config.logit_form.beside(target.config, config.has_rows_of_target());
   head.fc = reader.matrix("fc.weight", layout);
   head.context_norm = reader.vector("hidden_norm.weight");
   head.output_norm = reader.vector("norm.weight");

@@ -19,6 +19,7 @@ struct BlockWeights {
   const Weight* embedding = nullptr;  // [vocabulary, H], own or the target's
   float embedding_scale = 1;
   const Weight* output = nullptr;  // [draft vocabulary, H], own or the target's
+  LogitForm logit_form;
   std::unique_ptr<Weight> own_embedding, own_output;
   std::unique_ptr<Weight> fc;
   Buffer context_norm, output_norm;

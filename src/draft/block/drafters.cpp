@@ -67,7 +67,7 @@ std::unique_ptr<Drafter> make_peagle(Options& options, const DrafterContext& con
                                  options.name(), name_of(found), quote(path),
                                  found == HeadGeneration::eagle3 ? "eagle3" : "eagle or eagle2"));
   }
-  block.window = read_window(options, checkpoint, head->config.sliding_window);
+  block.window = read_window(options, checkpoint, head->config.common_window());
   return make_parallel_drafter(std::move(head), *context.target, block);
 }
 

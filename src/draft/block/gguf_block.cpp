@@ -178,6 +178,8 @@ Json block_keys_of_gguf(const Checkpoint& checkpoint) {
     read(key.official, prefix + key.theirs, key.low, key.high);
   const std::string epsilon = prefix + "attention.layer_norm_rms_epsilon";
   if (keys.has(epsilon)) json["rms_norm_eps"] = keys.number(epsilon, 0, 1);
+  for (const char* key : {"logit_scale", "final_logit_softcapping"})
+    if (const Json* value = keys.find(prefix + key)) json[key] = *value;
   for (const auto& [official, theirs] :
        {std::pair{"block_size", "block_size"},
         std::pair{"num_attention_heads", "attention.head_count"}}) {

@@ -3,13 +3,18 @@
 #include "core/error.h"
 
 namespace talon {
+namespace {
+
+enum MarkovPass { kMarkovChildren, kMarkovConfidence };  // ReplayKey::variant
+
+}  // namespace
 
 MarkovOutput::MarkovOutput(const BlockWeights& weights, OutputHead& output)
     : weights_(weights),
       output_(output),
       backend_(*weights.backend),
-      slot_(backend_),
-      previous_(backend_),
+      slot_(backend_, OutputHead::kMostRows),
+      previous_(backend_, OutputHead::kMostRows),
       base_(backend_.allocate(OutputHead::kMostRows, weights.output->rows)),
       logits_(backend_.allocate(OutputHead::kMostRows, weights.output->rows)),
       bias_(backend_.allocate(OutputHead::kMostRows, weights.config.markov_rank)) {
@@ -30,10 +35,13 @@ RowChildren MarkovOutput::children(std::span<const std::int32_t> slot,
   const int rows = static_cast<int>(slot.size());
   expects(rows <= OutputHead::kMostRows, "rows of one product");
   const View logits = logits_.rows(rows), before = bias_.rows(rows);
-  backend_.gather_rows(base_.view(), slot_.put(slot), logits);
-  backend_.embed(*weights_.previous, previous_.put(previous), before);
-  const Projection bias[] = {{weights_.next.get(), logits, {}, /*accumulate=*/true}};
-  backend_.linear({.input = before, .outputs = bias, .rough = true});
+  const Indices slots = slot_.put(slot), tokens = previous_.put(previous);
+  backend_.replay({replay_owner_, rows, kMarkovChildren}, [&] {
+    backend_.gather_rows(base_.view(), slots, logits);
+    backend_.embed(*weights_.previous, tokens, before);
+    const Projection bias[] = {{weights_.next.get(), logits, {}, /*accumulate=*/true}};
+    backend_.linear({.input = before, .outputs = bias, .rough = true});
+  });
   return output_.best(logits, count, places);
 }
 
@@ -43,14 +51,17 @@ std::vector<float> MarkovOutput::confidence(std::span<const std::int32_t> slot,
   const int hidden = weights_.config.hidden;
   const View read = read_.rows(rows), sure = sure_.rows(rows);
   backend_.gather_rows(slots_, slot_.put(slot), read.col_range(0, hidden));
-  if (weights_.config.confidence_reads_markov) {
-    backend_.embed(*weights_.previous, previous_.put(previous),
-                   read.col_range(hidden, weights_.config.markov_rank));
-  }
-  const Projection projection[] = {
-      {weights_.confidence.get(), sure, weights_.confidence_bias.view()}};
-  backend_.linear({.input = read, .outputs = projection});
-  backend_.activate(sure, Activation::sigmoid);
+  const Indices tokens = previous_.put(previous);
+  backend_.replay({replay_owner_, rows, kMarkovConfidence}, [&] {
+    if (weights_.config.confidence_reads_markov) {
+      backend_.embed(*weights_.previous, tokens,
+                     read.col_range(hidden, weights_.config.markov_rank));
+    }
+    const Projection projection[] = {
+        {weights_.confidence.get(), sure, weights_.confidence_bias.view()}};
+    backend_.linear({.input = read, .outputs = projection});
+    backend_.activate(sure, Activation::sigmoid);
+  });
   std::vector<float> chances(slot.size());
   backend_.download(sure, chances);
   return chances;

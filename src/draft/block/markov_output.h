@@ -35,6 +35,7 @@ class MarkovOutput {
   Buffer base_, logits_;  // [kMostRows, draft vocabulary]
   Buffer bias_;           // [kMostRows, rank]
   Buffer read_, sure_;    // of confidence: [kMostRows, its columns], [kMostRows, 1]
+  std::uint64_t replay_owner_ = new_replay_owner();
 };
 
 }  // namespace talon

@@ -174,6 +174,9 @@ GgufMetadata BlockWriter::metadata() const {
   append_key(keys, "target_layers", layers);
   append_key(keys, "sample_from_anchor", config_.root_predicts);
   if (config_.markov_rank > 0) append_key(keys, "has_confidence_head", config_.confidence);
+  say_logit_form(config_.logit_form.beside(target_config_, config_.has_rows_of_target()),
+                 target_config_,
+                 [&](std::string_view key, float value) { append_key(keys, key, value); });
   keys.emplace_back("tokenizer.ggml.mask_token_id", static_cast<unsigned>(config_.mask_token));
   append_origin(head_, keys);
   append_tokenizer(target_, keys);

@@ -62,6 +62,8 @@ constexpr Pair kKeys[] = {
     {"norm_before_residual", "norm_before_residual"},
     {"norm_before_fc", "norm_before_fc"},
     {"shared_output", "shared_output"},
+    {"logit_scale", "logit_scale"},
+    {"final_logit_softcapping", "final_logit_softcapping"},
     {"tap_layers", "extract_layers"},
     {"tap_layers", "target_layers"},
 };
@@ -165,6 +167,8 @@ GgufMetadata Writer::metadata() const {
     add("norm_before_residual", config_.norm_before_residual);
     add("norm_before_fc", config_.fused_norm);
   }
+  say_logit_form(config_.logit_form.beside(target_config_, config_.has_rows_of_target()),
+                 target_config_, add);
   if (shares_output_ && !tokens_.empty()) add("shared_output", true);
   append_origin(head_, values);
   append_tokenizer(target_, values);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "core/error.h"
 #include "draft/head/gguf_head.h"
@@ -147,11 +148,7 @@ void read_layer_keys(const HeadKeys& keys, HeadConfig& config) {
       keys.layer.has("max_sequence_length") ? "max_sequence_length" : "max_position_embeddings";
   config.context = keys.layer.integer_or(context, 1, Limits::kContext, kUsualHeadContext);
   config.norm_epsilon = static_cast<float>(keys.layer.number_or("rms_norm_eps", 0, 1, 1e-6));
-  if (const Json* types = keys.layer.find("layer_types"); types && types->is_array()) {
-    const bool slides =
-        std::find(types->begin(), types->end(), "sliding_attention") != types->end();
-    if (slides) config.sliding_window = keys.layer.integer("sliding_window", 1, INT32_MAX);
-  }
+  config.logit_form = SaidLogitForm::read(keys.layer);
 }
 
 void read_eagle1_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
@@ -408,6 +405,9 @@ HeadConfig read_head_config(const Checkpoint& checkpoint, const HeadTensors& ten
   read_feed_forward(tensors, keys, config);
   read_head_vocabularies(tensors, keys, config);
   if (tensors.has("mask_hidden")) read_peagle_parts(tensors, keys, config);
+  SlidingLayers sliding = read_sliding_layers(keys.layer, 1 + config.further_layers);
+  config.slides = std::move(sliding.slides);
+  config.sliding_window = sliding.window;
   tensors.refuse_unknown();
   return config;
 }

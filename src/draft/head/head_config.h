@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "draft/head/head_tensors.h"
+#include "draft/head/logit_form.h"
 #include "io/checkpoint.h"
 #include "io/json.h"
 #include "model/config/config.h"
@@ -39,7 +41,9 @@ struct HeadConfig {
   float norm_epsilon = 0;
   RopeConfig rope;
   bool interleaved_rope = false;  // stored q and k rows are in pairwise order
-  int sliding_window = 0;
+  std::vector<bool> slides;       // of each layer: sees `sliding_window` pairs alone
+  int sliding_window = 0;         // 0: no layer slides
+  SaidLogitForm logit_form;
   int target_hidden = 0;        // as the configuration says; 0: it does not
   std::vector<int> tap_layers;  // target layers whose inputs are wanted; empty: the usual ones
   bool own_embedding = false;
@@ -63,6 +67,19 @@ struct HeadConfig {
   TokenId mask_token = 0;                  // P-EAGLE: stands for tokens that are not known
   std::string mask_key = "mask_token_id";  // where the files say so
   int parallel_drafts = 0;                 // P-EAGLE: tokens it was made to guess in a pass
+
+  /// Rows of its output matrix are the target's own.
+  bool has_rows_of_target() const {
+    return shared_output || (draft_vocabulary == 0 && !tied_output);
+  }
+  /// The window that all layers have; 0: some see the whole text.
+  int common_window() const {
+    return std::find(slides.begin(), slides.end(), false) == slides.end() ? sliding_window : 0;
+  }
+  /// Whether that layer slides and others do not.
+  bool slides_alone(int layer) const {
+    return common_window() < sliding_window && slides[static_cast<std::size_t>(layer)];
+  }
 };
 
 /// The layers that EAGLE-3 taps where nothing else is said: 2, the middle and the last but two;

@@ -1,6 +1,44 @@
 #include "draft/head/head_parts.h"
 
+#include <algorithm>
+
 namespace talon {
+namespace {
+
+/// A list of another length is another model's: it does no harm where all of its layers see all.
+std::vector<bool> sliding_types(const ConfigKeys& keys, const Json& types, std::size_t layers) {
+  constexpr std::string_view kTypes = "layer_types";
+  const auto is_full = [](const Json& type) { return type == "full_attention"; };
+  if (types.is_array() && std::all_of(types.begin(), types.end(), is_full))
+    return std::vector<bool>(layers, false);
+  if (!types.is_array() || types.size() != layers)
+    keys.refuse(kTypes, fmt::format("a list of {} names", layers));
+  std::vector<bool> slides;
+  for (const Json& type : types) {
+    slides.push_back(type == "sliding_attention");
+    if (!slides.back() && !is_full(type))
+      keys.refuse(kTypes, "full_attention or sliding_attention");
+  }
+  return slides;
+}
+
+}  // namespace
+
+SlidingLayers read_sliding_layers(const ConfigKeys& keys, int layers) {
+  constexpr std::string_view kWindow = "sliding_window";
+  const auto count = static_cast<std::size_t>(layers);
+  SlidingLayers found;
+  if (const Json* types = keys.find("layer_types")) {
+    found.slides = sliding_types(keys, *types, count);
+  } else {
+    const bool some = keys.flag_or("use_sliding_window", false) && keys.has(kWindow);
+    const int first = some ? keys.integer_or("max_window_layers", 0, INT32_MAX, 28) : layers;
+    for (int layer = 0; layer < layers; ++layer) found.slides.push_back(layer >= first);
+  }
+  if (std::find(found.slides.begin(), found.slides.end(), true) != found.slides.end())
+    found.window = keys.integer(kWindow, 1, INT32_MAX / 2);
+  return found;
+}
 
 std::string first_architecture(const Json& config) {
   if (!config.is_object()) return "";

@@ -4,11 +4,13 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "draft/head/head_tensors.h"
 #include "io/checkpoint.h"
 #include "io/json.h"
+#include "model/config/config_keys.h"
 
 namespace talon {
 
@@ -31,6 +33,15 @@ struct HeadCounts {
 /// How many heads of head_dim those rows of "q_proj.weight" and "k_proj.weight" are. Throws Error
 /// unless they are whole heads of an even size, and each of k's is read by as many of q's.
 HeadCounts count_heads(const HeadTensors& tensors, int q_rows, int k_rows, int head_dim);
+
+/// Layers that see the newest tokens alone.
+struct SlidingLayers {
+  std::vector<bool> slides;  // of each layer
+  int window = 0;            // how many these see; 0: none slides
+};
+/// By `layer_types`, without which Qwen's `use_sliding_window` and `max_window_layers` count, and
+/// `sliding_window`. Throws Error naming the key.
+SlidingLayers read_sliding_layers(const ConfigKeys& keys, int layers);
 
 template <typename... Args>
 [[noreturn]] void refuse_target(const std::string& doing, fmt::format_string<Args...> format,

@@ -84,6 +84,7 @@ HeadWeights HeadLoader::load() {
     add_bytes(head.further_layers.back(), head.pass_bytes);
   }
   load_output(head);
+  head.logit_form = config_.logit_form.beside(target_.config, config_.has_rows_of_target());
   head.pass_bytes += head.output->bytes;
   if (config_.generation == HeadGeneration::eagle1) head.pass_bytes += head.fc->bytes;
   head.config = std::move(config_);

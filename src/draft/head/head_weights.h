@@ -23,6 +23,7 @@ struct HeadWeights {
   Backend* backend = nullptr;         // borrowed, like the target's weights
   const Weight* embedding = nullptr;  // [vocabulary, H], own or the target's
   const Weight* output = nullptr;     // [draft vocabulary, H], own or the target's
+  LogitForm logit_form;
   std::unique_ptr<Weight> own_embedding, own_output;
   bool reads_captions = true;  // in place of the embeddings of their tokens
 

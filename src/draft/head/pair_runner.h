@@ -24,7 +24,7 @@ struct GivenRows {
 struct HeadPass {
   std::span<const TokenId> tokens;
   const AttentionLayout* layout = nullptr;
-  KvStore* cache = nullptr;
+  KvStore* cache = nullptr;  // the same for all passes of a network
   /// The target's features, [rows, taps * hidden size of the target]; or else, with from_target
   /// off, what an earlier pass of the head gave for the parents of the rows, [rows, H].
   View features;

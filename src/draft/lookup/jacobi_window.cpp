@@ -28,6 +28,13 @@ int JacobiWindow::depth() const {
   return first + static_cast<int>(levels_.size()) - 1;
 }
 
+int JacobiWindow::most_nodes(int width, int ngram) {
+  int most = 0;
+  for (int levels = 1; levels < ngram; ++levels)
+    most = std::max(most, levels * (width + ngram - 1 - levels) - 1);
+  return most;
+}
+
 template <typename Visit>
 std::vector<NodeId> JacobiWindow::walk(Visit&& visit) const {
   std::vector<NodeId> chain = {0};  // the root and level 0

@@ -26,6 +26,9 @@ class JacobiWindow {
 
   int nodes() const;
   int depth() const;
+  /// Of the largest stage that such a window goes through. Of more columns than levels the last is
+  /// it, width * (ngram - 1) - 1.
+  static int most_nodes(int width, int ngram);
   /// Adds the window below the root of `tree` as probes.
   void add_to(DraftTree& tree, float log_p, std::uint32_t source) const;
   /// What was drawn after each column of the last level; nothing if the tree lacks one.

@@ -1,5 +1,7 @@
 #include "draft/lookup/lookahead.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -150,6 +152,13 @@ std::unique_ptr<Drafter> make_lookahead(Options& options, const DrafterContext& 
   lookahead.ngram = options.whole("ngram");
   lookahead.guesses = options.whole("guesses");
   lookahead.from_text = options.text("text") == "on";
+  const int needed = JacobiWindow::most_nodes(lookahead.window, lookahead.ngram);
+  if (context.max_nodes > 0 && needed > context.max_nodes) {
+    throw UsageError(fmt::format(
+        "{}: option window: expected a window of at most the {} draft nodes of a tree (max_nodes), "
+        "found one of {}, as window={} and ngram={} make it",
+        options.name(), context.max_nodes, needed, lookahead.window, lookahead.ngram));
+  }
   return make_lookahead_drafter(lookahead);
 }
 
@@ -165,7 +174,10 @@ DrafterEntry lookahead_drafter() {
           .summary =
               "n-grams that a Jacobi window finds ahead of the text (lookahead decoding, "
               "arXiv:2402.02057; exact at every temperature)",
-          .options = {{"window", WholeNumber{2, 32}, "7", "columns of the window"},
+          .options = {{"window", WholeNumber{2, 32}, "7",
+                       "columns of the window: its window * (ngram - 1) - 1 nodes go in where a "
+                       "round's tree has room for all of them, and it is refused where none can "
+                       "have (--max-nodes)"},
                       {"ngram", WholeNumber{3, 16}, "5", "tokens of an n-gram"},
                       {"guesses", WholeNumber{1, 64}, "7",
                        "n-grams kept of each first token, and drafted"},

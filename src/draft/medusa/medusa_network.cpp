@@ -25,8 +25,10 @@ MedusaNetwork::MedusaNetwork(const MedusaWeights& weights, const Coupling& coupl
   const int hidden = weights.config.hidden;
   const std::size_t matrices = weights.config.own_outputs ? heads_ : 1;
   for (std::size_t head = 0; head < matrices; ++head) {
-    outputs_.emplace_back(backend_, weights.output_of(head), weights.target_token, coupling);
+    outputs_.emplace_back(backend_, weights.output_of(head), weights.target_token, coupling,
+                          weights.logit_form);
   }
+  features_ = backend_.allocate(kMostRows, hidden);
   hidden_ = backend_.allocate(static_cast<int>(heads_) * kMostRows, hidden);
   inner_ = backend_.allocate(kMostRows, hidden);
 }
@@ -35,12 +37,17 @@ std::vector<RowChildren> MedusaNetwork::guess(const View& features, int count,
                                               std::span<const DraftPlace> first_places) {
   expects(features.rows >= 1 && features.rows <= kMostRows, "at most kMostRows rows");
   const int rows = features.rows;
+  const View own = features_.rows(rows);
+  backend_.copy(features, own);
+  backend_.replay({replay_owner_, rows}, [&] {
+    for (std::size_t head = 0; head < heads_; ++head)
+      run_blocks(own, weights_.heads[head], hidden_of(head, rows));
+  });
   std::vector<RowChildren> guesses;
   std::vector<DraftPlace> places(first_places.begin(), first_places.end()), all_places;
   for (std::size_t head = 0; head < heads_; ++head) {
-    const View hidden = hidden_.view().row_range(static_cast<int>(head) * rows, rows);
-    run_blocks(features, weights_.heads[head], hidden);
-    if (outputs_.size() > 1) guesses.push_back(outputs_[head].top_children(hidden, count, places));
+    if (outputs_.size() > 1)
+      guesses.push_back(outputs_[head].top_children(hidden_of(head, rows), count, places));
     all_places.insert(all_places.end(), places.begin(), places.end());
     for (DraftPlace& place : places) place = place.after(1);
   }
@@ -52,6 +59,11 @@ std::vector<RowChildren> MedusaNetwork::guess(const View& features, int count,
     guesses.push_back(part_of(all, head, rows));
   }
   return guesses;
+}
+
+/// Those of all heads lie together.
+View MedusaNetwork::hidden_of(std::size_t head, int rows) const {
+  return hidden_.view().row_range(static_cast<int>(head) * rows, rows);
 }
 
 /// out = x + silu(W x + b), block after block.

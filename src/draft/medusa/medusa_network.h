@@ -22,14 +22,17 @@ class MedusaNetwork {
                                  std::span<const DraftPlace> first_places);
 
  private:
+  View hidden_of(std::size_t head, int rows) const;
   void run_blocks(const View& features, const MedusaWeights::Head& head, const View& out);
 
   const MedusaWeights& weights_;
   Backend& backend_;
   std::size_t heads_;                // that are run
   std::vector<OutputHead> outputs_;  // per head, or one for all
+  Buffer features_;                  // [kMostRows, hidden]
   Buffer hidden_;                    // [heads * kMostRows, hidden]
   Buffer inner_;                     // [kMostRows, hidden]
+  std::uint64_t replay_owner_ = new_replay_owner();
 };
 
 }  // namespace talon

@@ -85,6 +85,10 @@ MedusaConfig read_config(const Checkpoint& checkpoint, const HeadTensors& tensor
     }
   }
   config.draft_vocabulary = read_outputs(tensors, shares_output(checkpoint), config);
+  if (checkpoint.metadata.is_object()) {
+    const std::string file = (checkpoint.path / "config.json").string();
+    config.logit_form = SaidLogitForm::read(ConfigKeys(checkpoint.metadata, file));
+  }
   for (const char* map : {"d2t", "token_map"}) {
     if (!tensors.find(map, {config.draft_vocabulary})) continue;
     config.reduced_vocabulary = true;
@@ -161,6 +165,8 @@ MedusaWeights load_medusa(const Checkpoint& checkpoint, const Model& target, Wei
   check_vocabulary(checkpoint, target.config, tensors.doing());
   medusa.backend = target.backend;
   medusa.target_output = &target.output_weight();
+  medusa.logit_form =
+      medusa.config.logit_form.beside(target.config, medusa.config.draft_vocabulary == 0);
   medusa.target_token = read_draft_vocabulary(tensors, target.config.vocabulary);
   WeightReader reader(tensors, *target.backend);
   const bool own = medusa.config.own_outputs;

@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "core/types.h"
 #include "draft/head/head_tensors.h"
+#include "draft/head/logit_form.h"
 #include "io/checkpoint.h"
 #include "io/json.h"
 #include "model/model.h"
@@ -23,6 +24,7 @@ struct MedusaConfig {
   int draft_vocabulary = 0;  // rows of the output matrices; 0: the target's matrix is used
   bool own_outputs = false;  // each head has its own output matrix; else all share one
   bool reduced_vocabulary = false;
+  SaidLogitForm logit_form;
 };
 
 /// Whether the files hold Medusa heads.
@@ -50,6 +52,7 @@ struct MedusaWeights {
   std::vector<Head> heads;
   std::unique_ptr<Weight> shared_output;
   const Weight* target_output = nullptr;
+  LogitForm logit_form;
   std::vector<TokenId> target_token;  // of each draft id; empty: the same
 
   const Weight& output_of(std::size_t head) const;

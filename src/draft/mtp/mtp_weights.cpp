@@ -47,6 +47,7 @@ HeadWeights load_mtp(const Checkpoint& file, const Model& target, WeightLayout l
   head.backend = target.backend;
   head.embedding = target.embedding.get();
   head.output = &target.output_weight();
+  head.logit_form = LogitForm::of(target.config);
   head.fc = tensors.matrix(place.fc, hidden, 2 * hidden);
   head.embedding_norm = layers.norm(place.embedding_norm, hidden);
   head.feature_norm = layers.norm(place.feature_norm, hidden);

@@ -288,9 +288,12 @@ void export_head(const HeadExport& head, const std::filesystem::path& folder) {
   }
   add_vocabulary(head, list);
   write_safetensors(folder / "model.safetensors", list.all(), {{"format", "pt"}});
-  const std::string config =
-      configuration(head, head.origin.value("tap_layers", std::vector<int>{})).dump(2) + "\n";
-  write_file(folder / "config.json", std::as_bytes(std::span(config)));
+  Json config = configuration(head, head.origin.value("tap_layers", std::vector<int>{}));
+  // Losses compare the head's plain logits with the target's, which are capped.
+  const bool is_model = shape.kind == HeadKind::draft;
+  if (!is_model && head.config.logit_cap > 0) config["final_logit_softcapping"] = 0;
+  const std::string text = config.dump(2) + "\n";
+  write_file(folder / "config.json", std::as_bytes(std::span(text)));
 }
 
 namespace {

@@ -253,6 +253,26 @@ TEST(TargetTables, RowsOfATargetThatScalesItsLogitsAreExportedScaled) {
       tables.output * 8, read_target_tables(target, config, 8, torch::kFloat, torch::kCPU).output));
 }
 
+/// Nor does training cap what the head computes.
+TEST(TargetTables, HeadsOfATargetThatCapsItsLogitsSayThatTheyDoNot) {
+  const Checkpoint target = open_checkpoint(kTarget);
+  ModelConfig config = read_model_config(target);
+  const FeatureScales scales{.taps = {1, 1, 1}, .last = 1};
+  const HeadShape shape = head_shape(HeadKind::eagle, config, scales);
+  const ParameterStore parameters(parameter_shapes(shape), torch::kFloat, torch::kFloat,
+                                  torch::kCPU);
+  const auto said = [&] {
+    const DataFolder out;
+    const TargetTables tables = read_target_tables(target, config, 8, torch::kFloat, torch::kCPU);
+    export_head({shape, parameters, parameters.values(), tables, {}, config, 1, Json::object()},
+                out.path());
+    return open_checkpoint(out.path()).metadata.value("final_logit_softcapping", Json());
+  };
+  EXPECT_EQ(said(), Json());
+  config.logit_cap = 0.75F;
+  EXPECT_EQ(said(), Json(0));
+}
+
 TEST(TrainHead, StoppedAndStartedAgainItGivesTheSameHeadBitForBit) {
   DataFolder data, straight, stopped;
   write_stories(data.path(), 12);

@@ -1,0 +1,80 @@
+#include "draft/lookup/lookahead.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "draft/lookup/jacobi_window.h"
+#include "draft/registry.h"
+
+namespace talon::lookahead_test {
+namespace {
+
+/// Of all stages that a window goes through.
+int largest_stage(int width, int ngram) {
+  JacobiWindow window(width, ngram);
+  NgramPool pool(ngram, 1);
+  window.begin(std::vector<TokenId>(static_cast<std::size_t>(window.first_tokens()), 7));
+  int most = window.nodes();
+  for (int round = 0; round < 2 * ngram; ++round) {
+    window.advance(7, std::vector<TokenId>(window.levels().back().size(), 7), pool);
+    most = std::max(most, window.nodes());
+  }
+  return most;
+}
+
+TEST(JacobiWindows, NeedTheNodesOfTheirLargestStage) {
+  for (int width = 2; width <= 12; ++width) {
+    for (int ngram = 3; ngram <= 16; ++ngram) {
+      EXPECT_EQ(JacobiWindow::most_nodes(width, ngram), largest_stage(width, ngram))
+          << width << ' ' << ngram;
+    }
+  }
+  EXPECT_EQ(JacobiWindow::most_nodes(7, 5), 7 * 4 - 1);
+}
+
+TEST(Lookahead, AWindowThatNoTreeCanHoldIsRefusedByItsOption) {
+  const struct {
+    const char* text;
+    int needed;
+  } windows[] = {{"lookahead", 27}, {"lookahead:window=2,ngram=16", 71}};
+  for (const auto& [text, needed] : windows) {
+    EXPECT_NO_THROW(make_drafter(text, {})) << "the largest tree is not known";
+    EXPECT_NO_THROW(make_drafter(text, {.max_nodes = needed}));
+    try {
+      make_drafter(text, {.max_nodes = needed - 1});
+      ADD_FAILURE() << text;
+    } catch (const UsageError& error) {
+      const std::string expected = fmt::format(
+          "lookahead: option window: expected a window of at most the {} draft nodes of a tree "
+          "(max_nodes), found one of {}",
+          needed - 1, needed);
+      EXPECT_TRUE(std::string(error.what()).starts_with(expected)) << error.what();
+    }
+  }
+}
+
+/// Probes of the first draft after a short text.
+int probes_of(const TreePlan& plan) {
+  const auto drafter = make_drafter("lookahead:window=3,ngram=3,text=off", {});
+  const auto state = drafter->start();
+  const std::vector<TokenId> text = {1, 2, 3};
+  drafter->observe(*state, {text, 0, {}, false});
+  DraftTree tree(text.back());
+  DraftJob job{state.get(), nullptr, plan, &tree};
+  drafter->propose({&job, 1});
+  return tree.draft_nodes();
+}
+
+TEST(Lookahead, ARoundThatHasNoRoomForTheWholeWindowHasNone) {
+  EXPECT_EQ(probes_of({3, 3, 3}), 3);
+  EXPECT_EQ(probes_of({2, 3, 3}), 0);
+  EXPECT_EQ(probes_of({3, 2, 3}), 0);
+}
+
+}  // namespace
+}  // namespace talon::lookahead_test
