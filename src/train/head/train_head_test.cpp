@@ -222,19 +222,27 @@ TEST(TargetTables, NormsThatAFileHasLessOneAreWhole) {
   EXPECT_TRUE(norm().equal(plain + 1));
 }
 
-/// A head that drafts with the target's own rows would draft without its scale.
-TEST(TargetTables, RowsOfATargetThatScalesItsLogitsAreExportedScaled) {
-  const Checkpoint target = open_checkpoint(kTarget);
-  ModelConfig config = read_model_config(target);
+TargetTables tables_of(const ModelConfig& config) {
+  return read_target_tables(open_checkpoint(kTarget), config, 8, torch::kFloat, torch::kCPU);
+}
+
+/// Writes a head for a target of that configuration.
+void export_for(const ModelConfig& config, const DataFolder& out) {
   const FeatureScales scales{.taps = {1, 1, 1}, .last = 1};
   const HeadShape shape = head_shape(HeadKind::eagle, config, scales);
   const ParameterStore parameters(parameter_shapes(shape), torch::kFloat, torch::kFloat,
                                   torch::kCPU);
+  const TargetTables tables = tables_of(config);
+  export_head({shape, parameters, parameters.values(), tables, {}, config, 1, Json::object()},
+              out.path());
+}
+
+/// A head that drafts with the target's own rows would draft without its scale.
+TEST(TargetTables, RowsOfATargetThatScalesItsLogitsAreExportedScaled) {
+  ModelConfig config = read_model_config(open_checkpoint(kTarget));
   const auto rows = [&] {
     const DataFolder out;
-    const TargetTables tables = read_target_tables(target, config, 8, torch::kFloat, torch::kCPU);
-    export_head({shape, parameters, parameters.values(), tables, {}, config, 1, Json::object()},
-                out.path());
+    export_for(config, out);
     const Checkpoint head = open_checkpoint(out.path());
     const StoredTensor* stored = head.find("lm_head.weight");
     if (!stored) return torch::Tensor();
@@ -246,26 +254,18 @@ TEST(TargetTables, RowsOfATargetThatScalesItsLogitsAreExportedScaled) {
   config.logit_scale = 0.125F;
   const torch::Tensor scaled = rows();
   ASSERT_TRUE(scaled.defined());
-  const TargetTables tables = read_target_tables(target, config, 8, torch::kFloat, torch::kCPU);
+  const TargetTables tables = tables_of(config);
   EXPECT_TRUE(scaled.equal(tables.output.to(torch::kHalf)));
   config.logit_scale = 1;
-  EXPECT_TRUE(at::allclose(
-      tables.output * 8, read_target_tables(target, config, 8, torch::kFloat, torch::kCPU).output));
+  EXPECT_TRUE(at::allclose(tables.output * 8, tables_of(config).output));
 }
 
 /// Nor does training cap what the head computes.
 TEST(TargetTables, HeadsOfATargetThatCapsItsLogitsSayThatTheyDoNot) {
-  const Checkpoint target = open_checkpoint(kTarget);
-  ModelConfig config = read_model_config(target);
-  const FeatureScales scales{.taps = {1, 1, 1}, .last = 1};
-  const HeadShape shape = head_shape(HeadKind::eagle, config, scales);
-  const ParameterStore parameters(parameter_shapes(shape), torch::kFloat, torch::kFloat,
-                                  torch::kCPU);
+  ModelConfig config = read_model_config(open_checkpoint(kTarget));
   const auto said = [&] {
     const DataFolder out;
-    const TargetTables tables = read_target_tables(target, config, 8, torch::kFloat, torch::kCPU);
-    export_head({shape, parameters, parameters.values(), tables, {}, config, 1, Json::object()},
-                out.path());
+    export_for(config, out);
     return open_checkpoint(out.path()).metadata.value("final_logit_softcapping", Json());
   };
   EXPECT_EQ(said(), Json());
