@@ -27,6 +27,8 @@ if(TALON_LIBRARY)
   set(CPACK_DEBIAN_SHARED_PACKAGE_NAME libtalon${TALON_ABI_VERSION})
   set(CPACK_DEBIAN_SHARED_PACKAGE_SECTION libs)
   set(CPACK_DEBIAN_SHARED_PACKAGE_RECOMMENDS talon-heads)
+  # A libtalon-dev without a package of the shared library may hold its files, under the same version: no Breaks can tell the two.
+  set(CPACK_DEBIAN_SHARED_PACKAGE_REPLACES "libtalon-dev (<= 0.1.0)")
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libtalon-dev)
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libdevel)
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_SHLIBDEPS OFF)

@@ -26,6 +26,8 @@ done
 [ "$(dpkg-deb -f "$here/talon_${version}_"*.deb Recommends)" = "talon-heads, python3-pip" ] || fail "recommendations are missing"
 grep -q libssl "$here/talon.depends" && grep -q libfmt "$here/$shared.depends" && grep -q libfmt-dev "$here/libtalon-dev.depends" &&
   grep -qF "$shared (= $version)" "$here/libtalon-dev.depends" || fail "dependencies are missing"
+replaces=$(dpkg-deb -f "$here/${shared}_${version}_"*.deb Replaces)
+[ "$replaces" = "libtalon-dev (<= 0.1.0)" ] || fail "$shared: what a libtalon-dev of 0.1.0 held is not taken over, found Replaces: $replaces"
 printf './usr/lib/libtalon.so.%s\n' "$version" "$soname" | sort | diff - "$here/$shared.files" || fail "$shared holds other files"
 [ "$(grep -F libtalon.so "$here/libtalon-dev.files")" = ./usr/lib/libtalon.so ] || fail "libtalon-dev: expected the link alone of the library"
 [ "$(dpkg-deb -I "$here/${shared}_${version}_"*.deb shlibs)" = "libtalon $soname $shared (>= $version)" ] ||

@@ -151,6 +151,21 @@ TEST(GrammarBounds, WorkIsThatOfTheQuestionsAlone) {
   EXPECT_GT(again->work(), 0u);
 }
 
+/// All tokens would be looked at in free text after each of an answer.
+TEST(GrammarBounds, WhetherFreeTextIsCompleteTakesLessThanWhatMayFollowIt) {
+  Walk walk(kTokenizers[0],
+            {Kind::lark, "start: TEXT\nTEXT: /(?s:.)*/ & ~/(?s:.)*(<call>)(?s:.)*/\n"});
+  const auto beside = walk.grammar->start(walk.ends);
+  walk.tokens = walk.tokenizer.encode("A fox, as it", {.parse_special = false});
+  const AnswerTokens answer{walk.tokens, {}};
+  for (TokenConstraint* state : {walk.state.get(), beside.get()}) state->forced(answer);
+  const std::uint64_t before = walk.state->work();
+  EXPECT_FALSE(walk.state->is_complete(answer));
+  const std::uint64_t of_end = walk.state->work() - before;
+  beside->allowed(answer);
+  EXPECT_LT(of_end * 2, beside->work() - before);
+}
+
 TEST(GrammarBounds, AQuestionBeyondThemCountsAsMoreThanARound) {
   Walk walk(kTokenizers[0], {Kind::choice, R"(["abc"])"});
   const std::vector<TokenId> wrong = walk.tokenizer.encode("x", {.parse_special = false});

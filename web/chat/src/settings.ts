@@ -32,7 +32,8 @@ export interface Preferences {
 
 const usualPreferences: Preferences = { theme: "auto", tint: true, key: "", view: "chat" };
 
-function read<Value extends object>(name: string, usual: Value): Value {
+/** What lies in the browser under a name, over what is usual. */
+export function read<Value extends object>(name: string, usual: Value): Value {
   try {
     return { ...usual, ...(JSON.parse(localStorage.getItem(name) ?? "{}") as Partial<Value>) };
   } catch {
@@ -41,7 +42,7 @@ function read<Value extends object>(name: string, usual: Value): Value {
 }
 
 /** Keeps what `names` say; the rest stays as it lies there, maybe of another tab. */
-function write<Value extends object>(name: string, usual: Value, value: Value, names: (keyof Value)[]): void {
+export function write<Value extends object>(name: string, usual: Value, value: Value, names: (keyof Value)[]): void {
   const kept = read(name, usual);
   for (const each of names) kept[each] = value[each];
   try {

@@ -198,4 +198,25 @@ describe("two tabs", () => {
     assert.deepEqual([preferences.key, preferences.theme], ["secret", "light"]);
     assert.deepEqual([settings.system, settings.temperature], ["Be brief.", 0.05]);
   });
+
+  test("settings of pictures of one do not undo those of the other, and each draws with its own", async () => {
+    const other = await another("Mont Blanc.");
+    for (const tab of [page, other]) await tab.getByRole("button", { name: "Draw (d)" }).click();
+    const words = page.getByRole("combobox", { name: "What to draw" });
+    await other.getByRole("combobox", { name: "Style" }).selectOption("line");
+    await other.getByRole("spinbutton", { name: "Pictures" }).fill("2");
+    await other.getByRole("slider", { name: "Guidance" }).fill("5");
+    await words.fill("dog");
+    await page.getByRole("spinbutton", { name: "Seed" }).fill("9");
+    const { style, count, guidance, prompt, seed } = await page.evaluate(() => JSON.parse(localStorage.getItem("talon-drawing")));
+    assert.deepEqual([style, count, guidance, prompt, seed], ["line", 2, 5, "dog", "9"]);
+    await page.route("**/v1/images/generations", (route) => route.fulfill({ contentType: "text/event-stream", body: "" }));
+    const request = page.waitForRequest("**/v1/images/generations");
+    await words.press("Enter");
+    const body = (await request).postDataJSON();
+    assert.deepEqual([body.prompt, body.n, body.seed, body.guidance], ["dog flat", 4, 9, 2]);
+    await page.reload();
+    await page.waitForFunction(() => document.querySelector(".knobs input")?.value === "2");
+    assert.deepEqual(complaints, []);
+  });
 });

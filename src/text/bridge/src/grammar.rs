@@ -27,6 +27,8 @@ const MOST_FORCED: usize = 1024;
 /// Bytes of a message: the crate's may repeat all of the source.
 const MOST_SAID: usize = 1000;
 const UNSURE_TOKENS: usize = 4;
+/// What goes on with text that is free; any token would do.
+const LETTER: &[u8] = b"a";
 /// Nodes of the vocabulary's tree that are looked at in the time of one item of a grammar.
 const NODES_PER_ITEM: usize = 16;
 
@@ -272,6 +274,11 @@ impl State {
             return Ok(true);
         }
         if !self.parser.is_accepting() {
+            return Ok(false);
+        }
+        // Free text goes on with any letter: to ask about one takes less than about all tokens.
+        let letter = self.parser.token_env.tok_trie().token_id(LETTER);
+        if letter.map_or(Ok(false), |letter| self.allows(letter))? {
             return Ok(false);
         }
         let mask = self.done(mask_or_end)?;

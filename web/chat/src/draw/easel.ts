@@ -50,7 +50,7 @@ export class Easel {
   /** Asks for what a suggestion says. */
   suggest(prompt: string, style: string): void {
     Object.assign(drawing, { prompt, style });
-    keepDrawing();
+    keepDrawing("prompt", "style");
     this.fill();
     void this.send();
   }
@@ -107,7 +107,7 @@ export class Easel {
 
   private set<Key extends keyof DrawingSettings>(key: Key, value: DrawingSettings[Key]): void {
     drawing[key] = value;
-    keepDrawing();
+    keepDrawing(key);
   }
 
   private text(placeholder: string, names: string[] = []): HTMLElement {
