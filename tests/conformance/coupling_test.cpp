@@ -192,7 +192,7 @@ class CoupledHeads : public testing::Test {
 TEST_F(CoupledHeads, AreRightMoreOftenWithTheNoiseOfTheirPlaces) {
   const TemporaryFolder folder;
   // Of the EAGLE-3 head a draft list of every other token: noise belongs to the target's ids.
-  write_random_heads(folder.path(), model().model.config, 256);
+  write_random_heads(folder.path(), model().model.config, 256, MarkovKind::gated);
   const auto texts = drafters(folder.path());
   EXPECT_EQ(texts.size(), 7U);
   for (const std::string& text : texts) {
@@ -236,7 +236,7 @@ TEST_F(CoupledHeads, ThatAreTrainedLookAtTheFewThatCutsLeaveAlone) {
 
 TEST_F(CoupledHeads, DraftTheSameAtTemperatureZeroAndForRulesThatMayNotKnowNoise) {
   const TemporaryFolder folder;
-  write_random_heads(folder.path(), model().model.config);
+  write_random_heads(folder.path(), model().model.config, 0, MarkovKind::rnn);
   for (const std::string& text : drafters(folder.path())) {
     EXPECT_EQ(tau_of(model(), text + ",coupled=on", 0.0),
               tau_of(model(), text + ",coupled=off", 0.0));

@@ -277,7 +277,7 @@ TEST(ExactnessLong, Smollm2WithDraftHeadsGivesTheTokensOfPlainDecoding) {
   plan.with_companions = {true};
   plan.with_reuse = {false};
   plan.heads = write_random_heads(folder.path(), read_model_config(open_checkpoint(kSmollm2)),
-                                  kDraftVocabulary);
+                                  kDraftVocabulary, MarkovKind::rnn);
   expect_exact(plan, 40, {"draft", "mtp"});
 }
 

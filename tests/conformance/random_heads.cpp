@@ -107,8 +107,8 @@ HeadWriter eagle3(const ModelConfig& target, int draft_vocabulary) {
   return head;
 }
 
-/// A block drafter of two layers. markov_rank: of DSpark's bias; 0: DFlash.
-HeadWriter block(const ModelConfig& target, int markov_rank) {
+/// A block drafter of two layers.
+HeadWriter dflash(const ModelConfig& target) {
   HeadWriter head(7);
   head.add("fc.weight", {target.hidden, 3 * target.hidden});
   for (const char* norm : {"hidden_norm", "norm"}) {
@@ -121,12 +121,24 @@ HeadWriter block(const ModelConfig& target, int markov_rank) {
       head.add(std::string(layer) + norm, {target.head_dim}, 1);
     }
   }
-  if (markov_rank == 0) return head;
+  return head;
+}
+
+/// The same with a bias by the token before.
+HeadWriter dspark(const ModelConfig& target, MarkovKind markov) {
+  constexpr int kRank = 16;
+  HeadWriter head = dflash(target);
   for (const char* matrix : {"markov_w1", "markov_w2"}) {
-    head.add(fmt::format("markov_head.{}.weight", matrix), {target.vocabulary, markov_rank});
+    head.add(fmt::format("markov_head.{}.weight", matrix), {target.vocabulary, kRank});
   }
-  head.add("confidence_head.proj.weight", {1, target.hidden + markov_rank});
+  head.add("confidence_head.proj.weight", {1, target.hidden + kRank});
   head.add("confidence_head.proj.bias", {1});
+  if (markov == MarkovKind::vanilla) return head;
+  const bool has_state = markov == MarkovKind::rnn;
+  const int rows = has_state ? 3 * kRank : kRank;
+  const std::string joint(joint_tensor_of(markov));
+  head.add(joint + ".weight", {rows, target.hidden + (has_state ? 2 * kRank : kRank)});
+  head.add(joint + ".bias", {rows});
   return head;
 }
 
@@ -166,7 +178,7 @@ HeadWriter medusa(const ModelConfig& target) {
 
 std::vector<std::filesystem::path> write_random_heads(const std::filesystem::path& folder,
                                                       const ModelConfig& target,
-                                                      int draft_vocabulary) {
+                                                      int draft_vocabulary, MarkovKind markov) {
   const Json config = config_for(target);
   Json with_mask = config;
   with_mask["mask_token_id"] = 0;
@@ -174,8 +186,15 @@ std::vector<std::filesystem::path> write_random_heads(const std::filesystem::pat
           eagle3(target, draft_vocabulary).write(folder / "eagle3", config),
           medusa(target).write(folder / "medusa", config),
           peagle(target).write(folder / "peagle", with_mask),
-          block(target, 0).write(folder / "dflash", block_config(target, "DFlashDraftModel")),
-          block(target, 16).write(folder / "dspark", block_config(target, "Qwen3DSparkModel"))};
+          dflash(target).write(folder / "dflash", block_config(target, "DFlashDraftModel")),
+          write_random_dspark(folder / "dspark", target, markov)};
+}
+
+std::filesystem::path write_random_dspark(const std::filesystem::path& folder,
+                                          const ModelConfig& target, MarkovKind markov) {
+  Json config = block_config(target, "Qwen3DSparkModel");
+  config["markov_head_type"] = std::string(name_of(markov));
+  return dspark(target, markov).write(folder, config);
 }
 
 }  // namespace talon::test

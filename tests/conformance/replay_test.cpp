@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -76,6 +77,14 @@ class ReplayWatch : public ForwardingBackend {
   void add(const View& a, const View& b, const View& out) override {
     note("add", {}, {}, {a, b, out});
     ForwardingBackend::add(a, b, out);
+  }
+  void add_scaled(const View& a, const View& b, float factor, const View& out) override {
+    note("add_scaled", {}, {}, {a, b, out});
+    ForwardingBackend::add_scaled(a, b, factor, out);
+  }
+  void soft_cap(const View& x, float cap) override {
+    note("soft_cap", {}, {}, {x});
+    ForwardingBackend::soft_cap(x, cap);
   }
   void scale_rows(const View& x, const View& factors) override {
     note("scale_rows", {}, {}, {x, factors});
@@ -237,6 +246,14 @@ struct HeadCase {
   std::string_view drafter;
   const char* head;              // of write_random_heads(); null: the model's own
   const char* family = nullptr;  // of unpack_maker(); null: stories260K
+  MarkovKind markov = MarkovKind::vanilla;
+
+  std::string name() const {
+    std::string text = fmt::format("{}{}", drafter, family ? family : "");
+    if (markov != MarkovKind::vanilla) text += name_of(markov);
+    std::erase_if(text, [](unsigned char c) { return !std::isalnum(c); });
+    return text;
+  }
 };
 constexpr HeadCase kHeadCases[] = {{"eagle", "eagle1"},
                                    {"eagle2:window=5,sinks=2", "eagle1"},
@@ -245,10 +262,12 @@ constexpr HeadCase kHeadCases[] = {{"eagle", "eagle1"},
                                    {"dflash", "dflash"},
                                    {"dflash:window=5,sinks=2", "dflash"},
                                    {"dspark:stop=0.3", "dspark"},
+                                   {"dspark:stop=0.3", "dspark", nullptr, MarkovKind::gated},
+                                   {"dspark:stop=0.3", "dspark", nullptr, MarkovKind::rnn},
                                    {"medusa", "medusa"},
                                    {"mtp", nullptr, "deepseek_v3"},
                                    {"mtp", nullptr, "qwen3_next"}};
-void PrintTo(const HeadCase& head, std::ostream* out) { *out << head.drafter; }
+void PrintTo(const HeadCase& head, std::ostream* out) { *out << head.name(); }
 
 /// As Replay, of the networks that draft.
 class ReplayOfHeads : public testing::TestWithParam<HeadCase> {
@@ -282,7 +301,7 @@ TEST_P(ReplayOfHeads, OneKeyMeansOneListOfOperationsAndNoneOfANetworkStandsAlone
   watch.hidden = model.model.config.hidden;
   DrafterContext context{.target = &model.model};
   if (head.head) {
-    write_random_heads(folder_.path(), model.model.config);
+    write_random_heads(folder_.path(), model.model.config, 0, head.markov);
     context.head = (folder_.path() / head.head).string();
   }
   TestOptions options;
@@ -299,11 +318,7 @@ TEST_P(ReplayOfHeads, OneKeyMeansOneListOfOperationsAndNoneOfANetworkStandsAlone
 }
 
 INSTANTIATE_TEST_SUITE_P(Drafters, ReplayOfHeads, testing::ValuesIn(kHeadCases),
-                         [](const auto& tested) {
-                           std::string name(tested.param.drafter);
-                           std::erase_if(name, [](unsigned char c) { return !std::isalnum(c); });
-                           return name + (tested.param.family ? tested.param.family : "");
-                         });
+                         [](const auto& tested) { return tested.param.name(); });
 
 /// But for other models, which are replayed as any target.
 TEST(ReplayOfHeadsOfTheTable, AreAllWatched) {

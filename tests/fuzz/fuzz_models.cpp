@@ -67,14 +67,22 @@ std::filesystem::path unpack_pictures() {
   return folder;
 }
 
-/// A drafter, and the head of test::write_random_heads that it takes.
+/// A drafter, and the head of write_heads() that it takes.
 struct RandomHead {
   const char* drafter;
   const char* head;
 };
 constexpr RandomHead kRandomHeads[] = {
-    {"eagle", "eagle1"},  {"eagle2", "eagle1"}, {"eagle3", "eagle3"}, {"medusa", "medusa"},
-    {"peagle", "peagle"}, {"dflash", "dflash"}, {"dspark", "dspark"}};
+    {"eagle", "eagle1"},  {"eagle2", "eagle1"}, {"eagle3", "eagle3"},
+    {"medusa", "medusa"}, {"peagle", "peagle"}, {"dflash", "dflash"},
+    {"dspark", "dspark"}, {"dspark", "gated"},  {"dspark", "rnn"}};
+
+/// One of each kind, of DSpark's one of each bias.
+void write_heads(const std::filesystem::path& folder, const ModelConfig& target) {
+  test::write_random_heads(folder, target);
+  for (const MarkovKind markov : {MarkovKind::gated, MarkovKind::rnn})
+    test::write_random_dspark(folder / name_of(markov), target, markov);
+}
 
 std::vector<std::string> headless_drafters() {
   return {"none",
@@ -117,6 +125,7 @@ std::vector<std::string> random_drafters(const std::filesystem::path& heads) {
   texts.push_back("jacobi+" + texts[1]);
   texts.push_back(texts[2] + "+suffix:history=2000");
   texts.push_back(texts[3] + "+ngram+lookahead");
+  texts.push_back("ngram+" + texts[std::size(kRandomHeads) - 1]);
   return texts;
 }
 
@@ -180,7 +189,7 @@ bool FuzzModel::takes(const std::string& drafter, const std::string& policy) {
 void FuzzModel::find_drafters(const std::filesystem::path& heads) {
   std::vector<std::string> texts = headless_drafters();
   if (!model_.model.config.image) {  // heads are made for models of texts
-    test::write_random_heads(heads, model_.model.config);
+    write_heads(heads, model_.model.config);
     for (const auto& more : {trained_drafters(), random_drafters(heads)}) {
       texts.insert(texts.end(), more.begin(), more.end());
     }

@@ -97,6 +97,11 @@ LoadSources::LoadSources() {
   for (const fs::path& head : test::write_random_heads(folder_.path() / "heads", stories)) {
     if (head.filename() == "medusa") all_.push_back({head.string(), itself, "medusa"});
   }
+  for (const MarkovKind markov : {MarkovKind::gated, MarkovKind::rnn}) {
+    const fs::path head = folder_.path() / "heads" / name_of(markov);
+    test::write_random_dspark(head, stories, markov);
+    all_.push_back({head.string(), itself, "dspark"});
+  }
 }
 
 test::TestModel& LoadSources::target_of(const LoadSource& source) {

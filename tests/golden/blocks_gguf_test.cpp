@@ -313,6 +313,18 @@ const Variant kUnwritten[] = {
        files.config["confidence_head_with_markov"] = false;
        files.add("confidence_head.proj.weight", {1, 64}, zeros(64));
      }},
+    {"found a bias by the token before of the kind gated", "dspark",
+     [](HeadFiles& files) {
+       files.config["markov_head_type"] = "gated";
+       files.add("markov_head.gate_proj.weight", {16, 80}, zeros(16 * 80));
+       files.add("markov_head.gate_proj.bias", {16}, zeros(16));
+     }},
+    {"found a bias by the token before of the kind rnn", "dspark",
+     [](HeadFiles& files) {
+       files.config["markov_head_type"] = "rnn";
+       files.add("markov_head.joint_proj.weight", {48, 96}, zeros(48 * 96));
+       files.add("markov_head.joint_proj.bias", {48}, zeros(48));
+     }},
     {"found blocks that are causal in some layers only", "dflash",
      [](HeadFiles& files) {
        make_speculators(files, {"sliding_attention", "full_attention"});

@@ -82,8 +82,8 @@ const BadHead kBadHeads[] = {
      }},
     {"dflash", "dspark", "use dspark", [](HeadFiles&) {}},
     {"dspark", "dflash", "use dflash", [](HeadFiles&) {}},
-    {"dspark", "dspark", "\"markov_head_type\": expected vanilla, found \"rnn\"",
-     [](HeadFiles& files) { files.config["markov_head_type"] = "rnn"; }},
+    {"dspark", "dspark", "\"markov_head_type\": expected vanilla, gated or rnn, found \"fir\"",
+     [](HeadFiles& files) { files.config["markov_head_type"] = "fir"; }},
     {"dspark", "dspark", "\"markov_rank\": expected 16, as its tensor has, found 8",
      [](HeadFiles& files) { files.config["markov_rank"] = 8; }},
     {"dspark", "dspark", "rows of \"markov_head.markov_w1.weight\": expected 512, found 300",
@@ -175,7 +175,7 @@ TEST(BlockHeads, OfSpecForgeAreDeepSpecsUnderOtherKeys) {
   files.config["dflash_config"]["shift_label"] = false;
   EXPECT_EQ(rounds_of("dspark:topk=1", files)[0].tree.draft_nodes() + 1,
             rounds_of("dspark:topk=1", official)[0].tree.draft_nodes());
-  files.config["dflash_config"]["markov_head_type"] = "rnn";
+  files.config["dflash_config"]["markov_head_type"] = "fir";
   EXPECT_NE(refusal_of("dspark", files).find("\"markov_head_type\": expected vanilla"),
             std::string::npos);
 }

@@ -193,25 +193,6 @@ TEST(BlockLayouts, OfForksOfLlamaCppAreTheOfficialOnesUnderOtherNames) {
   }
 }
 
-/// By the key that names them, or else by the tensors that they add.
-TEST(BlockLayouts, DSparksOtherBiasesAreRefused) {
-  for (const char* kind : {"gated", "rnn"}) {
-    HeadFiles files = head_of("dspark");
-    files.config["markov_head_type"] = kind;
-    const std::string message = test::message_of([&] { rounds_of("dspark", files); });
-    EXPECT_NE(
-        message.find(fmt::format("\"markov_head_type\": expected vanilla, found \"{}\"", kind)),
-        std::string::npos)
-        << message;
-  }
-  HeadFiles files = head_of("dspark");
-  files.config.erase("markov_head_type");
-  files.add("markov_head.gate_proj.weight", {16, 80}, std::vector<float>(16 * 80));
-  const std::string message = test::message_of([&] { rounds_of("dspark", files); });
-  EXPECT_NE(message.find("found \"markov_head.gate_proj.weight\" besides"), std::string::npos)
-      << message;
-}
-
 /// As the configurations of Qwen say it that list no layers.
 TEST(BlockLayouts, WithoutAListOfLayersSlideFromMaxWindowLayersOn) {
   const HeadFiles full = head_of("dflash");

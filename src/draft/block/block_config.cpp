@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -189,26 +191,53 @@ void read_block(const BlockKeys& keys, BlockConfig& c) {
   c.mask_token = keys.with("mask_token_id").integer("mask_token_id", 0, Limits::kVocabulary - 1);
 }
 
-/// DSpark's bias by the token before, and its confidence.
+constexpr std::string_view kMarkovKinds[] = {"vanilla", "gated", "rnn"};
+constexpr std::string_view kJointTensors[] = {"", "markov_head.gate_proj",
+                                              "markov_head.joint_proj"};
+
+MarkovKind read_markov_kind(const BlockKeys& keys) {
+  constexpr std::string_view kKind = "markov_head_type";
+  const ConfigKeys& from = keys.with(kKind);
+  const std::string name = from.text_or(kKind, kMarkovKinds[0]);
+  const auto found = std::find(std::begin(kMarkovKinds), std::end(kMarkovKinds), name);
+  if (found == std::end(kMarkovKinds)) from.refuse(kKind, "vanilla, gated or rnn");
+  return static_cast<MarkovKind>(found - std::begin(kMarkovKinds));
+}
+
+/// What the bias reads besides the token before, as one matrix with a bias.
+void require_joint(const HeadTensors& tensors, const BlockConfig& c) {
+  const std::int64_t rank = c.markov_rank, hidden = c.hidden;
+  const auto require = [&](std::int64_t rows, std::int64_t cols) {
+    const std::string_view name = joint_tensor_of(c.markov_kind);
+    tensors.require(fmt::format("{}.weight", name), {rows, cols});
+    tensors.require(fmt::format("{}.bias", name), {rows});
+  };
+  if (c.markov_kind == MarkovKind::gated) require(rank, hidden + rank);
+  if (c.markov_kind == MarkovKind::rnn) require(3 * rank, 2 * rank + hidden);
+}
+
+/// DSpark's bias by the token before.
 void read_markov(const HeadTensors& tensors, const BlockKeys& keys, BlockConfig& c) {
   const StoredTensor* previous = tensors.find("markov_head.markov_w1.weight", {-1, -1});
   const bool spark = previous || tensors.has("confidence_head.proj.weight");
   const bool usual = spark || c.layout == BlockConfig::Layout::deepspec;
   c.root_predicts = keys.flag({"sample_from_anchor", "shift_label"}).value_or(usual);
-  if (previous) {
-    constexpr std::string_view kKind = "markov_head_type", kRank = "markov_rank";
-    if (keys.with(kKind).text_or(kKind, "vanilla") != "vanilla") {
-      keys.with(kKind).refuse(kKind, "vanilla");
-    }
-    c.markov_rank = static_cast<int>(previous->shape[1]);
-    c.markov_rows = tensor_rows(*previous);
-    const int promised = keys.with(kRank).integer_or(kRank, 0, Limits::kWidth, c.markov_rank);
-    if (promised != c.markov_rank) {
-      keys.with(kRank).refuse(kRank, fmt::format("{}, as its tensor has", c.markov_rank));
-    }
-    const int rows = c.draft_vocabulary > 0 ? c.draft_vocabulary : c.markov_rows;
-    tensors.require("markov_head.markov_w2.weight", {rows, c.markov_rank});
+  if (!previous) return;
+  constexpr std::string_view kRank = "markov_rank";
+  c.markov_kind = read_markov_kind(keys);
+  c.markov_rank = static_cast<int>(previous->shape[1]);
+  c.markov_rows = tensor_rows(*previous);
+  const int promised = keys.with(kRank).integer_or(kRank, 0, Limits::kWidth, c.markov_rank);
+  if (promised != c.markov_rank) {
+    keys.with(kRank).refuse(kRank, fmt::format("{}, as its tensor has", c.markov_rank));
   }
+  const int rows = c.draft_vocabulary > 0 ? c.draft_vocabulary : c.markov_rows;
+  tensors.require("markov_head.markov_w2.weight", {rows, c.markov_rank});
+  require_joint(tensors, c);
+}
+
+/// How sure DSpark is of its choice at a place.
+void read_confidence(const HeadTensors& tensors, const BlockKeys& keys, BlockConfig& c) {
   const StoredTensor* confidence = tensors.find("confidence_head.proj.weight", {1, -1});
   c.confidence = confidence != nullptr;
   if (!confidence) return;
@@ -252,6 +281,12 @@ std::optional<std::string> common_block_name(std::string_view name) {
 
 }  // namespace
 
+std::string_view name_of(MarkovKind kind) { return kMarkovKinds[static_cast<std::size_t>(kind)]; }
+
+std::string_view joint_tensor_of(MarkovKind kind) {
+  return kJointTensors[static_cast<std::size_t>(kind)];
+}
+
 bool is_block_head(const Checkpoint& checkpoint) {
   if (checkpoint.format == CheckpointFormat::gguf) return is_gguf_block(checkpoint);
   const std::string architecture = first_architecture(checkpoint.metadata);
@@ -294,6 +329,7 @@ BlockConfig read_block_config(const Checkpoint& checkpoint, const HeadTensors& t
   check_divisors(c.rope, c.head_dim, tensors.doing());
   read_block_vocabularies(tensors, keys, c);
   read_markov(tensors, keys, c);
+  read_confidence(tensors, keys, c);
   tensors.refuse_unknown();
   return c;
 }
@@ -367,6 +403,7 @@ Json describe_block_head(const Checkpoint& checkpoint) {
           {"guesses", c.guesses()},
           {"mask_token", c.mask_token},
           {"markov_rank", c.markov_rank},
+          {"markov_head", c.markov_rank > 0 ? name_of(c.markov_kind) : "none"},
           {"confidence", c.confidence}};
 }
 

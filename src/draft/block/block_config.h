@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/feature_tap.h"
@@ -11,6 +12,13 @@
 #include "model/config/config.h"
 
 namespace talon {
+
+/// What DSpark's bias reads: the token before; that and the place's own vector, which gates it;
+/// both and a state that goes along the branch (docs/methods.md 2.6).
+enum class MarkovKind { vanilla, gated, rnn };
+std::string_view name_of(MarkovKind kind);  // "vanilla"
+/// Of the matrix that reads them together, less ".weight" and ".bias"; empty: there is none.
+std::string_view joint_tensor_of(MarkovKind kind);
 
 /// Everything about a block drafter (DFlash, arXiv:2602.06036; DSpark, arXiv:2607.05147;
 /// docs/methods.md 2.6) but its values. Sizes come from the tensors.
@@ -46,6 +54,7 @@ struct BlockConfig {
   bool qkv_bias = false, output_bias = false, qk_norm = false;
   int markov_rank = 0;  // DSpark: a bias by the token before; 0: none
   int markov_rows = 0;  // tokens that have one
+  MarkovKind markov_kind = MarkovKind::vanilla;
   bool confidence = false;
   bool confidence_reads_markov = false;
 

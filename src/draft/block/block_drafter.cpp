@@ -24,7 +24,9 @@ struct Branching {
   DraftPlace place;  // where the children of its newest rows stand
   int first_slot = 0;
   std::unique_ptr<TreeGrowth> growth;
-  std::vector<TokenId> newest;  // tokens whose children come next
+  std::vector<TokenId> newest;      // tokens whose children come next
+  std::vector<std::int32_t> above;  // of each the row of the node above in the call before
+  int first_newest = -1;            // counted over the rows that the growth asked for; -1: the root
 };
 
 /// What either kind of head is made of.
@@ -183,27 +185,36 @@ class BlockDrafter : public Drafter {
       const DynamicTreeShape shape{width(), width(), levels(*job), nodes(*job)};
       tree.growth = grow_dynamic_tree(shape, {job->policy, job->plan.ask_after}, *job->tree);
       tree.newest = {(*job->tree)[0].token};
+      tree.above = {MarkovOutput::kNoRow};
     }
     for (int level = 0; !trees.empty(); ++level) grow_level(trees, level);
   }
 
   void grow_level(std::vector<Branching>& trees, int level) {
-    std::vector<std::int32_t> slot;
+    std::vector<std::int32_t> slot, above;
     std::vector<TokenId> previous;
     std::vector<DraftPlace> places;
     for (const Branching& tree : trees) {
       slot.resize(slot.size() + tree.newest.size(), tree.first_slot + level);
       places.resize(slot.size(), tree.place.after(level));
       previous.insert(previous.end(), tree.newest.begin(), tree.newest.end());
+      above.insert(above.end(), tree.above.begin(), tree.above.end());
     }
-    RowChildren children = markov_->children(slot, previous, width(), places);
+    RowChildren children = markov_->children(slot, previous, above, width(), places);
     if (options_.stop > 0 && head_.block->confidence) end_unsure(slot, previous, children);
     int row = 0;
     std::erase_if(trees, [&](Branching& tree) {
       const auto rows = tree.growth->grow(children, row);
-      row += static_cast<int>(tree.newest.size());
+      const int to_call = row - tree.first_newest;
+      const int asked = static_cast<int>(tree.newest.size());
+      row += asked;
+      tree.first_newest += asked;
       tree.newest.clear();
-      for (const GrowthRow& next : rows) tree.newest.push_back(next.token);
+      tree.above.clear();
+      for (const GrowthRow& next : rows) {
+        tree.newest.push_back(next.token);
+        tree.above.push_back(to_call + next.parent);
+      }
       if (!rows.empty()) return false;
       tree.growth->finish(*tree.job->tree, tree.job->source);
       return true;

@@ -67,6 +67,11 @@ BlockWeights load_block_head(const Checkpoint& checkpoint, const Model& target,
   if (config.markov_rank > 0) {
     head.previous = reader.matrix("markov_head.markov_w1.weight", WeightLayout::as_stored);
     head.next = reader.matrix("markov_head.markov_w2.weight", layout);
+    if (config.markov_kind != MarkovKind::vanilla) {
+      const std::string_view joint = joint_tensor_of(config.markov_kind);
+      head.joint = reader.matrix(fmt::format("{}.weight", joint), layout);
+      head.joint_bias = reader.vector(fmt::format("{}.bias", joint));
+    }
   }
   if (config.confidence) {
     head.confidence = reader.matrix("confidence_head.proj.weight", WeightLayout::f32);

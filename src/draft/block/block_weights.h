@@ -25,9 +25,11 @@ struct BlockWeights {
   Buffer context_norm, output_norm;
   std::vector<LayerWeights> layers;
   std::vector<TokenId> target_token;  // of each draft id; empty: the same
-  // DSpark: logits += next * previous[token before].
-  std::unique_ptr<Weight> previous;    // [vocabulary, rank]
-  std::unique_ptr<Weight> next;        // [draft vocabulary, rank]
+  // DSpark: logits += next * previous[token before], or what `joint` makes of it (MarkovOutput).
+  std::unique_ptr<Weight> previous;  // [vocabulary, rank]
+  std::unique_ptr<Weight> next;      // [draft vocabulary, rank]
+  std::unique_ptr<Weight> joint;     // gated: [rank, H + rank]; rnn: [3 * rank, 2 * rank + H]
+  Buffer joint_bias;
   std::unique_ptr<Weight> confidence;  // [1, H or H + rank]
   Buffer confidence_bias;
 };
