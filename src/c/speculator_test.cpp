@@ -4,9 +4,11 @@
 #include <stdexcept>
 
 #include "c/test_model.h"
+#include "draft/coupling/coupling.h"
 #include "runtime/answerer.h"
 #include "runtime/cache_budget.h"
 #include "runtime/loaded_model.h"
+#include "sample/race.h"
 
 namespace talon::speculator_test {
 namespace {
@@ -256,6 +258,46 @@ TEST(CSpeculation, AVerdictStandsWhereTheDrafterFailsAndNothingIsDraftedAfterIt)
       EXPECT_EQ(test.verdict.next, 5);
     }
     EXPECT_EQ(test.rule->distortions, (std::vector<double>{0, 0.5, 1}));
+  }
+}
+
+/// Of rows in which all tokens are alike it drafts the winners of the races to come.
+class ForeseeingDrafter : public Drafter {
+ public:
+  std::unique_ptr<DraftState> start() override { return std::make_unique<DraftState>(); }
+  void observe(DraftState&, const CommittedTokens&) override {}
+  void propose(std::span<DraftJob> jobs) override {
+    const DraftJob& job = jobs.front();
+    const std::vector<float> alike(8, 0.0F);
+    const DraftPlace first = first_place(job, {});
+    NodeId node = 0;
+    for (int level = 0; level < job.plan.levels && first.races(); ++level) {
+      const RaceNoise noise(*first.random, first.after(level).position);
+      node = job.tree->add(node, draw_by_race(alike, {noise, first.temperature}), -1.0F);
+    }
+  }
+};
+
+/// Noise of another place would change no text.
+TEST(CSpeculation, DraftersForeseeTheDrawsOfTheirPlaces) {
+  const auto speculator = std::make_shared<Speculator>();
+  speculator->vocabulary = 8;
+  speculator->drafter = std::make_unique<ForeseeingDrafter>();
+  speculator->rule = make_verifier("follow");
+  const std::vector<std::int32_t> prompt = {1, 2, 3};
+  talon_request request = request_for(prompt, 40);
+  request.temperature = 1;
+  request.seed = 5;
+  talon_sequence sequence(speculator, request);
+  const std::vector<float> logits(5UL * 8, 0.0F);
+  for (int round = 0; round < 6; ++round) {
+    talon_tree tree = talon_tree_empty();
+    ASSERT_EQ(talon_sequence_propose(&sequence, 8, 4, &tree), TALON_OK) << talon_last_error();
+    ASSERT_EQ(tree.node_count, 5U);
+    talon_verdict verdict = talon_verdict_empty();
+    ASSERT_EQ(talon_sequence_verify(&sequence, logits.data(), 8, &verdict), TALON_OK)
+        << talon_last_error();
+    EXPECT_EQ(verdict.path_count, 5U) << round;
   }
 }
 

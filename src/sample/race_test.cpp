@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -279,7 +280,7 @@ std::vector<double> law_of(const std::vector<float>& logits) {
 }
 
 /// The chance that races of both laws with the same noise have one winner: the sum over tokens i of
-/// 1 / (sum over j of max(p_j / p_i, q_j / q_i)) (arXiv:2408.07978).
+/// 1 / (sum over j of max(p_j / p_i, q_j / q_i)) (arXiv:1809.04052).
 double match_probability(const std::vector<double>& p, const std::vector<double>& q) {
   double chance = 0;
   for (std::size_t i = 0; i < p.size(); ++i) {
@@ -314,6 +315,14 @@ TEST(Race, TwoLawsHaveTheSameWinnerAsOftenAsTheFormulaSays) {
     for (std::size_t i = 0; i < p.size(); ++i) overlap += std::min(p[i], q[i]);
     EXPECT_GE(chance, overlap / (2 - overlap)) << apart;
     EXPECT_LE(chance, overlap) << apart;
+  }
+}
+
+TEST(Race, OfEqualTimesIsWonByTheSmallerToken) {
+  for (const TokenId other : {2, 9}) {
+    RaceWinner best{5, -1.5};
+    take_if_earlier({other, -1.5}, best);
+    EXPECT_EQ(best.token, std::min(other, 5));
   }
 }
 

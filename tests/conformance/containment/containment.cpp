@@ -58,11 +58,15 @@ Request asking(std::vector<TokenId> prompt, int max_new, double temperature) {
   return request;
 }
 
-Containment::Containment(const std::filesystem::path& model) {
-  auto faulty = std::make_unique<FaultyBackend>(cpu_backend(1));
-  backend_ = faulty.get();
-  model_ = std::make_unique<TestModel>(model, std::move(faulty));
+Containment::Containment(const std::filesystem::path& model) : path_(model) {
+  load(1);
   if (!model_->model.config.image) ask(first_requests());
+}
+
+void Containment::load(int threads) {
+  auto faulty = std::make_unique<FaultyBackend>(cpu_backend(threads));
+  backend_ = faulty.get();
+  model_ = std::make_unique<TestModel>(path_, std::move(faulty));
 }
 
 void Containment::ask(std::vector<Request> requests) {

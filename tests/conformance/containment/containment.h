@@ -37,6 +37,8 @@ class Containment : public testing::Test {
   /// comes, and one that comes last and begins as the first; a model of pictures nothing.
   explicit Containment(const std::filesystem::path& model = kStories260k);
 
+  /// The model anew, on a backend of so many workers that have no memory of their own yet.
+  void load(int threads);
   /// Other requests; the tokens of texts may be those of a larger vocabulary. Later ones begin with
   /// texts and their answers, or are the same pictures.
   void ask(std::vector<Request> requests);
@@ -73,6 +75,8 @@ class Containment : public testing::Test {
   std::vector<Answer> answers_of(TestEngine& test, MethodId method);
   void expect_answer(const Answer& answer, std::size_t i) const;
   bool has_grammar() const;
+
+  std::filesystem::path path_;  // of the model
 };
 
 }  // namespace talon::test

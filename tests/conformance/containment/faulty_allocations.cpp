@@ -1,6 +1,8 @@
 #include "faulty_allocations.h"
 
+#include <atomic>
 #include <cstdlib>
+#include <mutex>
 #include <new>
 
 namespace talon::test {
@@ -8,9 +10,19 @@ namespace {
 
 thread_local Trigger trigger;
 thread_local bool in_scope = false;
+std::atomic<bool> any_in_scope = false;
+std::mutex worker_mutex;  // workers allocate side by side
+Trigger worker_trigger;
+
+bool must_fail() {
+  if (in_scope) return trigger.due();
+  if (!any_in_scope) return false;
+  const std::lock_guard lock(worker_mutex);
+  return worker_trigger.due();
+}
 
 void* allocate_or_throw(std::size_t bytes, std::size_t alignment) {
-  if (in_scope && trigger.due()) throw std::bad_alloc();
+  if (must_fail()) throw std::bad_alloc();
   void* const memory = std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
   if (!memory) throw std::bad_alloc();
   return memory;
@@ -19,8 +31,9 @@ void* allocate_or_throw(std::size_t bytes, std::size_t alignment) {
 }  // namespace
 
 Trigger& allocation_trigger() { return trigger; }
-FaultyAllocations::FaultyAllocations() { in_scope = true; }
-FaultyAllocations::~FaultyAllocations() { in_scope = false; }
+Trigger& worker_allocation_trigger() { return worker_trigger; }
+FaultyAllocations::FaultyAllocations() { in_scope = any_in_scope = true; }
+FaultyAllocations::~FaultyAllocations() { in_scope = any_in_scope = false; }
 
 }  // namespace talon::test
 

@@ -33,6 +33,9 @@ struct Trigger {
 /// Ticks at every allocation in the scope of a FaultyAllocations. The program that links this has
 /// an operator new that may fail.
 Trigger& allocation_trigger();
+/// The same at allocations of all other threads meanwhile: of the workers whose regions the scope's
+/// thread runs. To be looked at and armed between regions.
+Trigger& worker_allocation_trigger();
 
 class FaultyAllocations {
  public:
