@@ -9,6 +9,7 @@
 #include "engine/constraint/constrained_tree.h"
 #include "engine/forward_rows.h"
 #include "engine/stopwatch.h"
+#include "tree/expert_reads.h"
 #include "verify/drawn_tokens.h"
 
 namespace talon {
@@ -391,7 +392,8 @@ void Round::learn(std::vector<Scheduled>& scheduled) {
   if (granted_.prompts == 0) {
     const auto context = static_cast<int>(positions / std::max(1, sequences));
     faults_.contain(FaultOrigin::policy, [&] {
-      costs_.observe_check(rows_, context, check_ms_, granted_.all, first_uses_);
+      costs_.observe_check(rows_, context, check_ms_, granted_.all,
+                           texts_first(first_uses_, result_.first_feature_row));
     });
   }
   for (Scheduled& entry : scheduled) {

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <numeric>
+#include <random>
 
 #include "tree/machine_costs.h"
 
@@ -84,6 +87,40 @@ TEST(ExpertReads, ReturnToTheProfileWhileNothingIsDrafted) {
   EXPECT_NEAR(reads.expected(8), experts(8, 4), 3);
 }
 
+TEST(ExpertReads, PutTheRowsOfTextsBeforeThoseOfDrafts) {
+  using Uses = std::vector<std::int32_t>;
+  const Uses found = {8, 1, 2, 7, 6, 3};
+  EXPECT_EQ(texts_first(found, std::vector<int>{0, 3, 4}), (Uses{8, 7, 6, 1, 2, 3}));
+  EXPECT_EQ(texts_first(found, std::vector<int>{0}), found);
+  EXPECT_TRUE(texts_first({}, std::vector<int>{0, 3, 4}).empty());
+}
+
+/// Each draft adds one expert, and each text behind the first six or seven.
+ExpertReads reads_of_three_texts() {
+  ExpertReads reads(64, near_checks());
+  for (int i = 0; i < 20; ++i) reads.observe(std::vector<std::int32_t>{kOneRow, 7, 6, 1, 1, 1}, 3);
+  return reads;
+}
+
+TEST(ExpertReads, TakeNothingThatTextsAddForThePriceOfDrafts) {
+  const ExpertReads reads = reads_of_three_texts();
+  EXPECT_NEAR(reads.expected(3), kOneRow + 7 + 6, 1);
+  EXPECT_NEAR(reads.expected(6) - reads.expected(3), 3, 0.3);
+  EXPECT_LT(reads.expected(20) - reads.expected(6), 1.5 * 14) << "where no check had rows";
+}
+
+TEST(ExpertReads, OfDraftsStayKnownWhenTextsBeginAndEnd) {
+  ExpertReads reads = reads_of_three_texts();
+  reads.observe(std::vector<std::int32_t>{kOneRow, 7, 6, 6, 6}, 5);
+  EXPECT_NEAR(reads.expected(6) - reads.expected(5), 1, 0.1);
+  EXPECT_GT(reads.expected(5) - reads.expected(4), 4);
+  reads.observe(first_uses(1, 0), 1);
+  EXPECT_NEAR(reads.expected(1), kOneRow, 1e-9);
+  EXPECT_NEAR(reads.expected(4) - reads.expected(1), 3, 0.3);
+  reads.observe(std::vector<std::int32_t>(80, 2), 80);  // more than it has places for
+  EXPECT_GT(reads.expected(64), reads.expected(1));
+}
+
 TEST(MachineCostsOfAMixture, AreThoseOfTheProfileOnATextLikeIts) {
   MachineCosts machine(64, profile());
   for (const int rows : {1, 3, 8, 16, 30})
@@ -143,6 +180,106 @@ TEST(MachineCostsOfAMixture, OtherExpertsAtTheFarContextAreNotTakenForItsPrice) 
   EXPECT_NEAR(machine.check_ms(8, 4000), truth(8, experts(8, 4), 4000), 1e-9);
 }
 
+TEST(MachineCostsOfAMixture, WhatIsLeftOfACrowdPaysForItsDraftsAlone) {
+  MachineCosts machine(64, profile());
+  const std::vector<std::int32_t> crowd = {kOneRow, 7, 6, 1, 1, 1};
+  for (int i = 0; i < 40; ++i) machine.observe_check(6, 64, truth(6, kOneRow + 16, 64), 3, crowd);
+  machine.observe_check(1, 64, truth(1, kOneRow, 64), 1, first_uses(1, 0));
+  EXPECT_NEAR(machine.check_ms(2) - machine.check_ms(1), 0.1 + kExpertMs, 0.1);
+}
+
+/// After checks of texts of all kinds, on which an expert takes `times` what the profile says and
+/// everything as often as much as `slow` says.
+MachineCosts after_checks(double times, const std::function<double()>& slow) {
+  MachineCosts machine(64, profile());
+  for (int i = 0; i < 300; ++i) {
+    for (const int rows : {1, 5, 8}) {
+      const int adds = (5 * i + rows) % 8;
+      const double further = experts(rows, adds) - kOneRow;
+      const double ms = truth(rows, kOneRow, 64) + times * kExpertMs * further;
+      const double before = machine.expert_ms();
+      machine.observe_check(rows, 64, slow() * ms, 1, first_uses(rows, adds));
+      EXPECT_LE(std::abs(std::log(machine.expert_ms() / before)),
+                std::log(ExpertPrice::kStep) + 1e-9);
+    }
+  }
+  return machine;
+}
+
+TEST(MachineCostsOfAMixture, LearnWhatAnExpertTakes) {
+  for (const double times : {0.5, 1.0, 2.0}) {
+    for (const double pace : {1.0, 2.0}) {
+      MachineCosts near = after_checks(times, [&] { return pace; });
+      EXPECT_NEAR(near.expert_ms(), times * kExpertMs, 0.001) << times << " " << pace;
+      EXPECT_NEAR(near.pace(), pace, 0.01);
+      MachineCosts apart = near;
+      for (int i = 0; i < 10; ++i) {
+        for (const auto& [machine, adds] : {std::pair{&near, 0}, {&apart, 7}}) {
+          const double further_ms = times * kExpertMs * (experts(8, adds) - kOneRow);
+          machine->observe_check(8, 64, pace * (truth(8, kOneRow, 64) + further_ms), 1,
+                                 first_uses(8, adds));
+        }
+      }
+      const double further_ms = pace * times * kExpertMs * 7 * 7;
+      EXPECT_NEAR(apart.check_ms(8) - near.check_ms(8), further_ms, 0.2 * further_ms);
+    }
+  }
+}
+
+/// Also where more experts seem to take less.
+TEST(MachineCostsOfAMixture, BoundThePriceOfAnExpertByTheProfiles) {
+  const auto times_profile = [](double times) {
+    return after_checks(times, [] { return 1; }).expert_ms() / kExpertMs;
+  };
+  EXPECT_DOUBLE_EQ(times_profile(10), ExpertPrice::kMost);
+  EXPECT_DOUBLE_EQ(times_profile(0), 1 / ExpertPrice::kMost);
+  EXPECT_DOUBLE_EQ(times_profile(-0.2), 1 / ExpertPrice::kMost);
+}
+
+/// One check in twenty takes twice as long, and a neighbour comes and goes.
+TEST(MachineCostsOfAMixture, LearnThePriceOfAnExpertOnABusyMachine) {
+  for (const double times : {0.5, 1.0, 2.0}) {
+    std::mt19937 random(5);
+    std::exponential_distribution<double> slower(12);
+    int checks = 0;
+    const auto slow = [&] {
+      const double neighbour = ++checks / 180 % 2 == 0 ? 1 : 2;
+      return neighbour * (0.97 + slower(random) + (random() % 20 == 0 ? 1 : 0));
+    };
+    EXPECT_NEAR(after_checks(times, slow).expert_ms(), times * kExpertMs, 0.4 * times * kExpertMs);
+  }
+}
+
+TEST(MachineCostsOfAMixture, CompareOnlyChecksThatDifferInTheirExpertsAlone) {
+  MachineCosts machine(64, profile());
+  for (int i = 0; i < 100; ++i) {
+    const auto observe = [&](int rows, int texts, int adds) {
+      machine.observe_check(rows, 64, (1 + 0.1 * (i % 5)) * truth(rows, 30 * adds, 64), texts,
+                            first_uses(rows, adds));
+    };
+    observe(4, 1, 3);
+    observe(8, 1, 1);
+    observe(16, 1 + i % 2, 1 + i % 2);
+    ASSERT_EQ(machine.expert_ms(), kExpertMs) << i;
+  }
+}
+
+TEST(MachineCostsOfAMixture, ASlowCheckSaysHardlyAnythingOfThePriceOfAnExpert) {
+  MachineCosts machine(64, profile());
+  const auto observe = [&](int adds, double slow) {
+    machine.observe_check(8, 64, slow * truth(8, experts(8, adds), 64), 1, first_uses(8, adds));
+    EXPECT_NEAR(machine.expert_ms(), kExpertMs, 0.11 * kExpertMs);
+  };
+  observe(3, 1);
+  observe(4, 3);
+  for (int i = 0; i < 20; ++i) observe(i % 5, 1);
+  EXPECT_NEAR(machine.expert_ms(), kExpertMs, 1e-6);
+  observe(2, 0);
+  observe(3, std::nan(""));
+  observe(1, 1);
+  EXPECT_NEAR(machine.expert_ms(), kExpertMs, 1e-6) << "no times";
+}
+
 /// Two machines that get the same times, one of which is told of experts, to the bit.
 TEST(MachineCosts, WithoutAPriceOfExpertsKnowNothingOfThem) {
   CostProfile free = profile();
@@ -158,6 +295,7 @@ TEST(MachineCosts, WithoutAPriceOfExpertsKnowNothingOfThem) {
     for (const int asked : {1, 4, 20})
       EXPECT_EQ(told.check_ms(asked, 300, 2), machine.check_ms(asked, 300, 2));
   }
+  EXPECT_EQ(told.expert_ms(), 0);
 }
 
 TEST(CostProfile, AnExpertCostsWhatChecksTellThatDifferInExpertsAlone) {

@@ -36,7 +36,10 @@ MachineCosts::MachineCosts(int max_rows, const CostProfile& profile, ContextRead
       std::minmax_element(profile.checks.begin(), profile.checks.end(), by_context);
   reference_context_ = least->context;
   expert_ms_ = profile.expert_ms;
-  if (expert_ms_ > 0) reads_ = ExpertReads(max_rows, checks_at(profile, reference_context_));
+  if (expert_ms_ > 0) {
+    reads_ = ExpertReads(max_rows, checks_at(profile, reference_context_));
+    price_ = ExpertPrice(max_rows);
+  }
   const double positions = read_.of(most->context) - read_.of(reference_context_);
   double count = 0, sum_rows = 0, sum_rows2 = 0, sum = 0, sum_product = 0;
   for (const auto& check : profile.checks) {
@@ -72,8 +75,13 @@ void MachineCosts::observe_check(int rows, int context, double ms, int texts,
   const double experts = first_uses.empty()
                              ? reads_.expected(rows)
                              : std::accumulate(first_uses.begin(), first_uses.end(), 0.0);
-  check_.observe(rows, ms * check_.ms(rows) / ms_reading(experts, rows, context, texts));
-  if (expert_ms_ > 0 && !first_uses.empty()) reads_.observe(first_uses);
+  const double usual_ms = ms_reading(experts, rows, context, texts);
+  if (expert_ms_ > 0 && !first_uses.empty()) {
+    const double own_ms = ms - beyond_reference(rows, context, texts);
+    price_.observe(rows, {texts, expert_ms_ * experts, own_ms / pace()}, usual_ms / pace());
+    reads_.observe(first_uses, texts);
+  }
+  check_.observe(rows, ms * check_.ms(rows) / usual_ms);
 }
 
 double MachineCosts::check_ms(int rows, int context, int texts) const {
@@ -84,7 +92,7 @@ double MachineCosts::ms_reading(double experts, int rows, int context, int texts
   const double ms = check_.ms(rows) + beyond_reference(rows, context, texts);
   if (expert_ms_ == 0) return ms;
   const double other_experts = experts - reads_.in_profile(rows);
-  return std::max(check_.ms(1), ms + pace() * expert_ms_ * other_experts);
+  return std::max(check_.ms(1), ms + pace() * expert_ms() * other_experts);
 }
 
 void MachineCosts::observe_rest(double ms) { rest_.add(ms); }

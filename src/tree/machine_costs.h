@@ -30,7 +30,7 @@ class MachineCosts {
 
   /// A check of `rows` rows took `ms`. context: committed positions before a row, on average.
   /// texts: whose keys and values it read. first_uses: of a mixture, how many experts each row was
-  /// the first to go to; else empty. REQUIRES: rows >= 1.
+  /// the first to go to, texts_first(); else empty. REQUIRES: rows >= 1, texts >= 1.
   void observe_check(int rows, int context, double ms, int texts = 1,
                      std::span<const std::int32_t> first_uses = {});
   /// What a round took beside draft and check.
@@ -41,6 +41,8 @@ class MachineCosts {
   double rest_ms() const { return rest_.value(); }
   /// How much slower checks are than the profile says.
   double pace() const { return check_.pace(); }
+  /// What each expert adds to a check, at pace 1. 0: none is counted.
+  double expert_ms() const { return expert_ms_ * price_.times_profile(); }
 
   static constexpr double kCheckRowShare = 0.15;
 
@@ -51,7 +53,8 @@ class MachineCosts {
   ContextRead read_;
   CostCurve check_;  // at the reference context, of as many experts as the profile's checks read
   ExpertReads reads_;
-  double expert_ms_ = 0;  // that each expert adds to a check; 0: none is counted
+  ExpertPrice price_;
+  double expert_ms_ = 0;  // that each expert adds to a check, as the profile has it
   int reference_context_ = 0;
   double per_position_ = 0;      // ms that each position read of a text adds to a check
   double per_position_row_ = 0;  // ms that each position read adds to each row of a check

@@ -43,6 +43,22 @@ class TouchedExperts : public testing::TestWithParam<std::string> {
       all_ += plan.experts.count;
     }
   }
+  /// A check takes 10 ms, and `expert_ms` for each expert beyond those of one row.
+  Timekeeper times(double expert_ms) const {
+    return [this, expert_ms](StepPart part, double) {
+      const std::vector<std::int32_t>& uses = watch_->first_uses;
+      const int further = std::accumulate(uses.begin(), uses.end(), 0) - used_;
+      return part == StepPart::check ? 10 + expert_ms * further : 0.01;
+    };
+  }
+  /// Of rows that share the experts of the first.
+  CostProfile shared_rows(double expert_ms) const {
+    CostProfile profile;
+    for (const int rows : {1, 2, 4, 8, 16})
+      profile.checks.push_back({rows, 64, 10 + 0.01 * rows, static_cast<double>(used_)});
+    profile.expert_ms = expert_ms;
+    return profile;
+  }
   Request request(int first) const {
     Request asked;
     asked.max_new = 24;
@@ -108,10 +124,8 @@ TEST_P(TouchedExperts, AreReportedForEveryNodeOfEveryRound) {
 TEST_P(TouchedExperts, ArePaidForByThePolicy) {
   const auto drafted = [&](double expert_ms) {
     TestOptions options;
-    options.timekeeper = [](StepPart part, double) { return part == StepPart::check ? 10 : 0.01; };
-    for (const int rows : {1, 2, 4, 8, 16})
-      options.costs.checks.push_back({rows, 64, 10 + 0.01 * rows, static_cast<double>(used_)});
-    options.costs.expert_ms = expert_ms;
+    options.timekeeper = times(expert_ms);
+    options.costs = shared_rows(expert_ms);
     Request asked = request(1);
     asked.max_new = 200;
     TestEngine engine(*model_, make_drafter("ngram", {}), options);
@@ -120,6 +134,50 @@ TEST_P(TouchedExperts, ArePaidForByThePolicy) {
   };
   EXPECT_GT(drafted(0), 20);
   EXPECT_LT(drafted(5), drafted(0) / 2);
+}
+
+/// Has one node checked in each round, and shows what the engine has found of the machine.
+class OneNode : public TreePolicy {
+ public:
+  explicit OneNode(const MachineCosts*& machine) : machine_(machine) {}
+  std::unique_ptr<PolicyState> start(DrafterEstimates&,
+                                     const MachineCosts& machine) const override {
+    machine_ = &machine;
+    return std::make_unique<State>();
+  }
+
+ private:
+  class State : public PolicyState {
+   public:
+    TreePlan plan(const PlanContext&) override { return {}; }
+    void select(DraftTree& tree, const TreePlan&, const PlanContext& context, RowBudget&) override {
+      if (context.rows_available > 0) tree.add(0, 0, -1);
+    }
+  };
+
+  const MachineCosts*& machine_;
+};
+
+/// Two sequences at the same place of the same text: the second one's rows add no experts, so that
+/// by the order of the rows it is the second row that adds some, and not the first draft.
+TEST_P(TouchedExperts, OfTextsAreToldApartFromThoseOfDrafts) {
+  const MachineCosts* machine = nullptr;
+  double text_ms = 0, draft_ms = 0;  // that a row in such a place is believed to add
+  TestOptions options;
+  options.timekeeper = times(0.5);
+  options.costs = shared_rows(0.5);
+  options.observer = [&](const RoundReport& report) {
+    if (report.sequences < 2) return;
+    text_ms += machine->check_ms(2) - machine->check_ms(1);
+    draft_ms += machine->check_ms(3) - machine->check_ms(2);
+  };
+  TestEngine engine(*model_, make_drafter("ngram", {}), options);
+  Request asked = request(1);
+  asked.method = engine.engine.add(
+      {make_drafter("ngram", {}), std::make_shared<OneNode>(machine), make_verifier("follow")});
+  engine.run({asked, asked}, 0);
+  EXPECT_GT(draft_ms, 0);
+  EXPECT_GT(draft_ms, 2 * text_ms);
 }
 
 TEST_P(TouchedExperts, AreCountedWhereCostsAreMeasured) {
