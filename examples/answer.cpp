@@ -6,7 +6,7 @@
 
 #include "runtime/answerer.h"
 #include "runtime/cache_budget.h"
-#include "runtime/heads.h"
+#include "runtime/heads/heads.h"
 #include "runtime/loaded_model.h"
 #include "text/prompt.h"
 

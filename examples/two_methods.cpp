@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "runtime/cache_budget.h"
-#include "runtime/heads.h"
+#include "runtime/heads/heads.h"
 #include "runtime/loaded_model.h"
 #include "runtime/named_methods.h"
 #include "text/prompt.h"

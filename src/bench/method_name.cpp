@@ -1,6 +1,5 @@
 #include "bench/method_name.h"
 
-#include <algorithm>
 #include <vector>
 
 namespace talon {

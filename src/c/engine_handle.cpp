@@ -9,7 +9,7 @@
 #include "c/request.h"
 #include "runtime/cache_budget.h"
 #include "runtime/cost_cache.h"
-#include "runtime/heads.h"
+#include "runtime/heads/heads.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "engine/progress.h"
-#include "engine/round_report.h"
+#include "engine/round/round_report.h"
 #include "talon.h"
 
 namespace talon {

@@ -10,7 +10,8 @@
 #include "c/structs.h"
 #include "draft/registry.h"
 #include "engine/constraint/constrained_tree.h"
-#include "runtime/heads.h"
+#include "runtime/heads/auto_drafter.h"
+#include "runtime/heads/heads.h"
 #include "runtime/method.h"
 #include "verify/drawn_tokens.h"
 
@@ -76,10 +77,10 @@ std::unique_ptr<Drafter> open_drafter(const talon_speculator_options& options,
     context.heads =
         heads_of(model->loaded, head_folders(options.head_folders, options.head_folder_count));
   }
-  const Answers answers = model ? answers_of(model->loaded.model.config) : Answers::texts;
+  const OutputKind output = model ? output_kind(model->loaded.model.config) : OutputKind::text;
   constexpr std::string_view kArgument = "options->method";
   const std::string name =
-      naming(kArgument, [&] { return resolve_drafter(method.drafter, context.heads, answers); });
+      naming(kArgument, [&] { return resolve_drafter(method.drafter, context.heads, output); });
   if (!model) require_no_head(name);
   return naming(kArgument, [&] { return make_drafter(name, context); });
 }

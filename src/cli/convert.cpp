@@ -13,7 +13,7 @@
 #include "draft/head/gguf_head.h"
 #include "draft/head/head_tensors.h"
 #include "io/quote.h"
-#include "runtime/heads.h"
+#include "runtime/heads/head_kind.h"
 
 namespace talon {
 namespace {

@@ -6,7 +6,9 @@
 #include "model/config/config.h"
 #include "model/load/fingerprint.h"
 #include "runtime/cache_budget.h"
-#include "runtime/heads.h"
+#include "runtime/heads/auto_drafter.h"
+#include "runtime/heads/head_kind.h"
+#include "runtime/heads/heads.h"
 
 namespace talon {
 namespace {
@@ -29,7 +31,7 @@ Json inspect_drafts(const Checkpoint& model, const ModelOptions& options) {
     if (const std::string path = finder(kind); !path.empty()) heads[std::string(kind)] = path;
   }
   return {{"fingerprint", fingerprint_of(model, config)},
-          {"auto", resolve_drafter("auto", finder, answers_of(config))},
+          {"auto", resolve_drafter("auto", finder, output_kind(config))},
           {"heads", std::move(heads)}};
 }
 

@@ -15,7 +15,6 @@
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
 #include "core/error.h"
-#include "runtime/heads.h"
 
 namespace talon {
 namespace {

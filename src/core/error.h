@@ -11,8 +11,9 @@
 namespace talon {
 
 /// Something outside the program is wrong: a file, a field, a machine. The message says what was
-/// being done, on what, what was expected and what was found. Thrown while loading; one catch in
-/// main prints it and exits with 1.
+/// being done, on what, what was expected and what was found. Thrown while loading, and inside a
+/// step where an answer cannot go on: there the engine ends that answer (engine/faults.h). One
+/// catch in main prints what reaches it and exits with 1.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -57,20 +57,21 @@ class TokenAfter {
   Without without_;
 };
 
-/// Committed tokens, in order, each once. features row i is the target row that produced tokens[i],
-/// that is the row of the token before it. The first token of a sequence was produced by no row:
-/// then first_has_row is false and features has one row less (row i belongs to tokens[i + 1]).
-/// Empty when the drafter has no taps. Borrowed for the call.
+/// Committed tokens, in order, each once. Borrowed for the call.
 struct CommittedTokens {
   std::span<const TokenId> tokens;
-  int first_position = 0;
+  int first_position = 0;  // of tokens[0] in the text
+  /// [tokens, taps * hidden]: row i is the target's row that produced tokens[i], that is the row of
+  /// the token before it. Empty when the drafter has no taps.
   View features = {};
+  /// False for the first token of a sequence, which no row produced: then features has one row
+  /// less, and row i belongs to tokens[i + 1].
   bool first_has_row = true;
-  // [the first tokens, hidden], row after row: what the target reads instead of their embeddings
-  // (SequenceRows::vectors), or empty.
+  /// [the first tokens, hidden], row after row: what the target reads instead of their embeddings
+  /// (SequenceRows::vectors), or empty.
   std::span<const float> vectors = {};
-  // Of a guided picture (SequenceRows::guidance) what its guide has in their place, where in its
-  // text that begins, and the rows of the guide; else empty. A token at 0 was produced by no row.
+  /// Of a guided picture (SequenceRows::guidance) what its guide has in their place, where in its
+  /// text that begins, and the rows of the guide; else empty. A token at 0 was produced by no row.
   std::span<const TokenId> guide_tokens = {};
   int guide_first_position = 0;
   View guide_features = {};

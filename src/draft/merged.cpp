@@ -22,7 +22,8 @@ struct MergedState : DraftState {
 class MergedDrafter : public Drafter {
  public:
   explicit MergedDrafter(std::vector<MergedPart> parts) : parts_(std::move(parts)) {
-    expects(parts_.size() >= 2 && parts_.size() <= 16, "2 to 16 drafters to merge");
+    expects(parts_.size() >= 2 && parts_.size() <= kMostMergedParts,
+            "2 to kMostMergedParts drafters");
     for (std::size_t part = 0; part < parts_.size(); ++part) {
       part_traits_.push_back(drafter(part).traits());
       if (part_traits_.back().draws) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -7,6 +8,8 @@
 #include "draft/drafter.h"
 
 namespace talon {
+
+constexpr std::size_t kMostMergedParts = 16;
 
 /// One part of a merged drafter.
 struct MergedPart {
@@ -21,7 +24,7 @@ struct MergedPart {
 /// One score for all: what a part believes of a node given its parent is corrected by how often
 /// nodes with such a belief, from the same parts, at the same depth, became text; of parts that
 /// agree the largest belief counts, and the children of one node share at most 1. Throws UsageError
-/// for a part that draws its children. REQUIRES: 2 to 16 parts.
+/// for a part that draws its children. REQUIRES: 2 to kMostMergedParts parts.
 std::unique_ptr<Drafter> make_merged_drafter(std::vector<MergedPart> parts);
 
 }  // namespace talon

@@ -10,11 +10,6 @@
 #include "draft/merged.h"
 
 namespace talon {
-namespace {
-
-constexpr std::size_t kMostParts = 16;
-
-}  // namespace
 
 std::string DrafterContext::find_head(std::string_view kind) const {
   if (!head.empty() || !heads) return head;
@@ -47,9 +42,9 @@ std::vector<std::string_view> split_drafters(std::string_view text) {
 
 std::unique_ptr<Drafter> make_drafter(std::string_view text, const DrafterContext& context) {
   const std::vector<std::string_view> names = split_drafters(text);
-  if (names.size() > kMostParts) {
-    throw UsageError(fmt::format("drafter: expected at most {} joined with +, found {}", kMostParts,
-                                 names.size()));
+  if (names.size() > kMostMergedParts) {
+    throw UsageError(fmt::format("drafter: expected at most {} joined with +, found {}",
+                                 kMostMergedParts, names.size()));
   }
   std::vector<MergedPart> parts;
   for (const std::string_view part : names) {

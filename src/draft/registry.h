@@ -23,8 +23,8 @@ using HeadFinder = std::function<std::string(std::string_view kind)>;
 struct DrafterContext {
   const Model* target = nullptr;
   std::string head = {};  // the draft head used when the options name none; empty: `heads` knows
-  std::size_t cache_positions =
-      0;  // of all sequences together, for drafters with a cache; 0: the context of the target
+  /// Of all sequences together, for drafters with a cache; 0: the context of the target.
+  std::size_t cache_positions = 0;
   int max_nodes = 0;                // of a tree, drafted, at most; 0: not known
   HeadFinder heads = {};            // may be empty
   SharedWeights* shared = nullptr;  // with other drafters of the target; null: nothing is

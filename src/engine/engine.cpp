@@ -5,42 +5,20 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/hold_room.h"
+#include "core/stopwatch.h"
 #include "engine/admission/admission.h"
+#include "engine/admission/refusal.h"
 #include "engine/admission/waiting_line.h"
 #include "engine/measure_costs.h"
 #include "engine/methods/method_table.h"
-#include "engine/round.h"
-#include "engine/stopwatch.h"
+#include "engine/round/round.h"
 #include "sample/temperature_class.h"
 
 namespace talon {
-
-std::string_view name_of(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::none:
-      return "none";
-    case FinishReason::stop_token:
-    case FinishReason::complete:
-      return "stop";
-    case FinishReason::stop_text:
-      return "stop_text";
-    case FinishReason::length:
-      return "length";
-    case FinishReason::cancelled:
-      return "cancelled";
-    case FinishReason::deadline:
-      return "deadline";
-    case FinishReason::no_room:
-      return "no_room";
-    case FinishReason::failed:
-      return "failed";
-  }
-  throw Bug("a finish reason without a name");
-}
-
 namespace {
 
-/// What was found in the cache, and what of an earlier run was not.
+/// How much of the text the cache had, and how much of what was computed before it no longer has.
 void note_start(Sequence& sequence) {
   const int found = sequence.cache->length();
   SequenceStatistics& statistics = sequence.statistics;
@@ -54,7 +32,8 @@ std::span<const TokenId> known_tokens(const Sequence& sequence) {
   return std::span(sequence.tokens).first(reused == 0 ? 0 : static_cast<std::size_t>(reused) + 1);
 }
 
-/// The options that hold; a chunk is no longer than the cache has room for at once.
+/// The options in range, with a chunk no longer than the cache has room for at once. Throws
+/// UsageError.
 EngineOptions checked(EngineOptions options, const KvCache& cache) {
   const auto require = [](int value, int least, std::string_view field) {
     if (value < least) {
@@ -74,12 +53,6 @@ EngineOptions checked(EngineOptions options, const KvCache& cache) {
   return options;
 }
 
-/// Makes `elements` hold `count` without asking for memory later.
-template <typename Element>
-void hold_room(std::vector<Element>& elements, std::size_t count) {
-  if (count > elements.capacity()) elements.reserve(std::max(count, 2 * elements.capacity()));
-}
-
 }  // namespace
 
 struct Engine::State {
@@ -92,18 +65,19 @@ struct Engine::State {
               {costs, budget, faults, options.timekeeper, options.listener,
                methods.listener_taps()}) {}
 
-  std::vector<Scheduled> begin();
+  std::vector<Scheduled> begin_step();
+  std::vector<Scheduled> schedule();
   void make_room();
   void set_back_youngest();
   void admit();
-  void run(std::unique_ptr<Sequence> sequence);
+  void add_running(std::unique_ptr<Sequence> sequence);
   bool try_to_start(Sequence& sequence);
   void start_drafting(Sequence& sequence);
   void start_listening(Sequence& sequence);
   void fail_running() noexcept;
-  void show(double step_ms, std::span<const Scheduled> scheduled);
+  void report_rounds(double step_ms, std::span<const Scheduled> scheduled);
   void retire(Sequence& sequence);
-  void report(double step_ms, std::span<const Scheduled> scheduled);
+  void tell_news(double step_ms, std::span<const Scheduled> scheduled);
   Sequence* find(SequenceId id);
   void note_rows(std::span<const Scheduled> scheduled);
 
@@ -121,8 +95,8 @@ struct Engine::State {
   std::vector<std::unique_ptr<Sequence>> finished;  // in the last step
   std::vector<Progress> news;
   std::vector<Progress> roomier_news;  // empty, to take its place where a step needs more room
-  std::size_t first_served = 0;
-  EngineLoad last_rows;  // the rows of the last step alone
+  std::size_t first_served = 0;        // share_rows(): another one each step
+  EngineLoad last_rows;                // only the rows, those of the last step
 };
 
 Engine::Engine(const Model& model, KvCache& cache, EngineOptions options)
@@ -150,7 +124,7 @@ std::span<const Progress> Engine::step() {
   State& state = *state_;
   std::vector<Scheduled> scheduled;
   const bool whole = state.faults.contain(FaultOrigin::backend, [&] {
-    scheduled = state.begin();
+    scheduled = state.begin_step();
     if (scheduled.empty()) return;
     state.round.propose(scheduled);
     state.round.check(scheduled);
@@ -161,8 +135,8 @@ std::span<const Progress> Engine::step() {
   const double step_ms = watch.ms();
   if (whole && !scheduled.empty()) state.round.learn_rest(step_ms);
   state.note_rows(scheduled);
-  if (state.options.observer) state.show(step_ms, scheduled);
-  state.report(step_ms, scheduled);
+  if (state.options.observer) state.report_rounds(step_ms, scheduled);
+  state.tell_news(step_ms, scheduled);
   return state.news;
 }
 
@@ -231,14 +205,13 @@ Sequence* Engine::State::find(SequenceId id) {
   return waiting.find(id);
 }
 
-/// Admits what fits and gives each sequence that goes on its rows of the forward. Cancelled ones
-/// end here.
-std::vector<Scheduled> Engine::State::begin() {
+/// Ends the sequences that are over (Sequence::is_over), admits those that fit and schedules.
+std::vector<Scheduled> Engine::State::begin_step() {
   finished.clear();
   news.clear();
   if (roomier_news.capacity() > news.capacity()) news.swap(roomier_news);
   now = Sequence::Clock::now();
-  while (auto sequence = waiting.take_over(now)) run(std::move(sequence));
+  while (auto sequence = waiting.take_ended(now)) add_running(std::move(sequence));
   for (const auto& sequence : running) {
     const auto begin_round = [&] { sequence->begin_round(now); };
     if (!faults.contain(FaultOrigin::sequence, begin_round)) sequence->fail(faults.reason());
@@ -246,6 +219,11 @@ std::vector<Scheduled> Engine::State::begin() {
   }
   make_room();
   admit();
+  return schedule();
+}
+
+/// Gives each sequence that goes on its rows of the forward.
+std::vector<Scheduled> Engine::State::schedule() {
   std::vector<Sequence*> active;
   std::vector<RowDemand> demands;
   AnswerRows answers;
@@ -257,8 +235,12 @@ std::vector<Scheduled> Engine::State::begin() {
   }
   if (active.empty()) return {};
   const int rows = budget.rows_beside(answers);
-  const RowLimits limits = {options.max_rows, options.chunk, options.max_nodes, rows,
-                            rows - StepBudget::kLeastRows};
+  // Trees may take of a step's time what prompts do not need to come forward.
+  const RowLimits limits = {.max_rows = options.max_rows,
+                            .chunk = options.chunk,
+                            .max_nodes = options.max_nodes,
+                            .prompt_rows = rows,
+                            .nodes_beside_prompts = rows - StepBudget::kLeastRows};
   const auto grants = share_rows(demands, limits, first_served++);
   std::vector<Scheduled> scheduled;
   for (std::size_t i = 0; i < active.size(); ++i) {
@@ -316,10 +298,11 @@ void Engine::State::admit() {
     if (!faults.contain(FaultOrigin::sequence, start)) sequence.fail(faults.reason());
     return has_room;
   };
-  while (auto sequence = waiting.take(claim)) run(std::move(sequence));
+  while (auto sequence = waiting.take(claim)) add_running(std::move(sequence));
 }
 
-void Engine::State::run(std::unique_ptr<Sequence> sequence) {
+/// Behind those that were submitted before it.
+void Engine::State::add_running(std::unique_ptr<Sequence> sequence) {
   const std::chrono::duration<double, std::milli> waited = now - sequence->waits_since;
   sequence->statistics.waiting_ms += std::max(0.0, waited.count());
   const auto younger = std::find_if(running.begin(), running.end(),
@@ -387,7 +370,7 @@ void Engine::State::fail_running() noexcept {
   }
 }
 
-void Engine::State::show(double step_ms, std::span<const Scheduled> scheduled) {
+void Engine::State::report_rounds(double step_ms, std::span<const Scheduled> scheduled) {
   const auto sequences = static_cast<int>(std::count_if(
       scheduled.begin(), scheduled.end(), [](const Scheduled& entry) { return entry.decodes; }));
   for (const Scheduled& entry : scheduled) {
@@ -415,7 +398,7 @@ void Engine::State::retire(Sequence& sequence) {
 }
 
 /// Tells the news of the round and retires the sequences that ended.
-void Engine::State::report(double step_ms, std::span<const Scheduled> scheduled) {
+void Engine::State::tell_news(double step_ms, std::span<const Scheduled> scheduled) {
   for (const Scheduled& entry : scheduled) {
     SequenceStatistics& statistics = entry.sequence->statistics;
     (entry.decodes ? statistics.decode_ms : statistics.prefill_ms) += step_ms;

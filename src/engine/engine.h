@@ -12,14 +12,14 @@
 #include "engine/methods/method.h"
 #include "engine/progress.h"
 #include "engine/request.h"
-#include "engine/round_report.h"
+#include "engine/round/round_report.h"
 #include "model/cache/kv_cache.h"
 #include "model/model.h"
 #include "text/tokenizer.h"
 
 namespace talon {
 
-/// How much there is to do.
+/// How much there is to do, and how large the last forward was.
 struct EngineLoad {
   int running = 0;  // sequences that have room in the cache
   int waiting = 0;  // those that wait for it
@@ -29,20 +29,22 @@ struct EngineLoad {
   int draft_rows = 0;  // nodes of their trees
 };
 
-/// Of EngineOptions::step_ms: some times what a token takes on this machine.
+/// As EngineOptions::step_ms: the time in which one answer alone would get some ten tokens on this
+/// machine, within bounds (step_budget.cpp).
 inline constexpr double kUsualStep = -1;
 
 struct EngineOptions {
   int chunk = 256;     // most prompt rows of one sequence in one forward
   int max_rows = 512;  // most rows of one forward
   int max_nodes = 64;  // most draft nodes of one tree
-  int most_waiting = std::numeric_limits<int>::max();  // requests that have no room yet
+  int most_waiting = std::numeric_limits<int>::max();  // requests; more are refused: queue_full
   const Tokenizer* tokenizer = nullptr;                // for text and stop texts; borrowed
   RoundObserver observer;                              // may be empty
   CommitListener* listener = nullptr;                  // may be null; borrowed
   Timekeeper timekeeper;                               // empty: what was measured counts
-  /// About how long a step may take that runs prompts while other answers go on: so long do these
-  /// wait for their next token. Fewer prompt rows are run then; 0: no limit, or kUsualStep.
+  /// About how long a step may take, in milliseconds, that runs prompts while other answers go on,
+  /// which wait as long for their next token: prompts get fewer rows then. 0: no limit; or
+  /// kUsualStep.
   double step_ms = 0;
 };
 

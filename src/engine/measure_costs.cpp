@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "engine/stopwatch.h"
+#include "core/stopwatch.h"
 #include "io/sha256.h"
 #include "model/target.h"
 #include "sample/sampler.h"

@@ -10,22 +10,19 @@
 
 namespace talon {
 
-/// no_room: the cache cannot hold more of this answer, whatever else runs. failed: something threw
-/// that the answer needs, or the model gave no usable numbers.
-/// complete: its constraint lets nothing follow.
+/// Why an answer ended.
 enum class FinishReason {
-  none,
-  stop_token,
-  complete,
-  stop_text,
-  length,
+  none,        // it goes on
+  stop_token,  // one of Request::end_tokens
+  complete,    // its constraint lets nothing follow
+  stop_text,   // one of Request::stop_texts
+  length,      // it has max_new tokens, or the model's context is full
   cancelled,
   deadline,
-  no_room,
-  failed
+  no_room,  // the cache cannot hold more of this answer, whatever else runs
+  failed    // something threw that the answer needs, or the model gave no usable numbers
 };
-/// "none", "stop" (also of complete), "stop_text", "length", "cancelled", "deadline", "no_room",
-/// "failed", each with a zero byte behind it.
+/// The reason's name here, but "stop" of stop_token and complete. Each has a zero byte behind it.
 std::string_view name_of(FinishReason reason);
 
 /// One round's news of a sequence.

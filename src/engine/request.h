@@ -12,7 +12,7 @@
 
 namespace talon {
 
-/// Of a method of an engine, in the order in which they were added: 0, 1, ...
+/// The number of a method in its engine: the least that none has when it is added, from 0 on.
 using MethodId = int;
 
 /// What an answer is a function of, and what it may take.

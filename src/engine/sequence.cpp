@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/hold_room.h"
 #include "engine/faults.h"
 
 namespace talon {
@@ -16,21 +17,15 @@ SamplerOptions sampler_options(const Request& request) {
   return options;
 }
 
-/// So that adding `more` elements does not throw.
-template <typename Element>
-void make_room(std::vector<Element>& elements, std::size_t more) {
-  const std::size_t needed = elements.size() + more;
-  if (needed > elements.capacity()) elements.reserve(std::max(needed, 2 * elements.capacity()));
-}
-
 }  // namespace
 
-Sequence::Sequence(SequenceId name, Request asked, std::shared_ptr<const MethodEntry> by,
-                   int vocabulary, const Tokenizer* tokenizer)
-    : id(name),
-      request(std::move(asked)),
-      method_kept(std::move(by)),
-      method(*method_kept),
+Sequence::Sequence(SequenceId its_id, Request its_request,
+                   std::shared_ptr<const MethodEntry> its_method, int vocabulary,
+                   const Tokenizer* tokenizer)
+    : id(its_id),
+      request(std::move(its_request)),
+      method_owner(std::move(its_method)),
+      method(*method_owner),
       sampler(sampler_options(request), vocabulary),
       random(request.seed, request.choice),
       tokens(request.prompt),
@@ -60,9 +55,9 @@ void Sequence::begin_round(Clock::time_point now) {
 
 void Sequence::read(std::span<const TokenId> next_tokens) {
   readable = 0;
-  make_room(tokens, next_tokens.size());
-  make_room(statistics.accepted, 1);
-  make_room(statistics.drafted, 1);
+  hold_room(tokens, tokens.size() + next_tokens.size());
+  hold_room(statistics.accepted, statistics.accepted.size() + 1);
+  hold_room(statistics.drafted, statistics.drafted.size() + 1);
   for (const TokenId token : next_tokens) {
     FinishReason reason = read_one(token);
     ++readable;

@@ -24,8 +24,10 @@ namespace talon {
 struct Sequence {
   using Clock = std::chrono::steady_clock;
 
-  Sequence(SequenceId name, Request asked, std::shared_ptr<const MethodEntry> by, int vocabulary,
-           const Tokenizer* tokenizer);
+  /// vocabulary: tokens of the target. tokenizer: borrowed; null: the answer has no text. Throws
+  /// what the request's constraint throws when it starts.
+  Sequence(SequenceId its_id, Request its_request, std::shared_ptr<const MethodEntry> its_method,
+           int vocabulary, const Tokenizer* tokenizer);
 
   bool in_prompt() const { return static_cast<int>(tokens.size()) == prompt_length(); }
   bool finished() const { return finish != FinishReason::none; }
@@ -77,7 +79,7 @@ struct Sequence {
 
   const SequenceId id;
   const Request request;
-  const std::shared_ptr<const MethodEntry> method_kept;  // with the table, until the sequence ends
+  const std::shared_ptr<const MethodEntry> method_owner;  // keeps it in the table of methods
   const MethodEntry& method;
   std::optional<RoundConstraint> constraint;
   Sampler sampler;

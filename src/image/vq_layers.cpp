@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <dnnl.hpp>
-#include <unordered_map>
 
 #include "core/error.h"
 #include "io/quote.h"

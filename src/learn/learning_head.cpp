@@ -11,6 +11,7 @@
 #include "draft/head/head_config.h"
 #include "draft/head/head_tensors.h"
 #include "io/checkpoint.h"
+#include "runtime/heads/auto_drafter.h"
 
 namespace talon {
 namespace {

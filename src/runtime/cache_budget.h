@@ -12,7 +12,7 @@ namespace talon {
 struct CacheOptions {
   std::size_t bytes = 0;            // 0: usual_cache_bytes()
   std::optional<KvType> type = {};  // none: BackendTraits::cache
-  /// Of other caches of this process, which take their memory page by page: not there for this one.
+  /// Bytes that other caches of this process will take, page by page: this one cannot have them.
   std::size_t promised = 0;
 };
 

@@ -6,7 +6,7 @@
 
 #include "engine/engine.h"
 #include "engine/measure_costs.h"
-#include "runtime/heads.h"
+#include "runtime/heads/heads.h"
 #include "runtime/method.h"
 #include "tree/policy_registry.h"
 

@@ -1,13 +1,12 @@
 #include "runtime/named_methods.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 #include <utility>
 
 #include "core/error.h"
 #include "runtime/cost_cache.h"
+#include "runtime/heads/auto_drafter.h"
 #include "runtime/make_engine.h"
 #include "verify/first_token.h"
 
@@ -40,13 +39,6 @@ void drop_unused_of(std::map<std::string, std::shared_ptr<Part>>& parts) {
 
 }  // namespace
 
-DecodeSettings with_method(DecodeSettings settings, const MethodText& method) {
-  settings.drafter = method.drafter;
-  if (!method.policy.empty()) settings.policy = method.policy;
-  if (!method.verify.empty()) settings.verify = method.verify;
-  return settings;
-}
-
 CostProfile costs_in(std::string_view drafter, std::string_view measured, CostProfile costs) {
   const auto ours = split_drafters(drafter), theirs = split_drafters(measured);
   for (CostProfile& network : costs.networks) {
@@ -60,21 +52,11 @@ CostProfile costs_in(std::string_view drafter, std::string_view measured, CostPr
   return costs;
 }
 
-EngineOptions engine_options(const DecodeSettings& settings, const Model& model,
-                             const Tokenizer* tokenizer) {
-  EngineOptions options;
-  options.chunk = std::min(settings.chunk, model.config.context);
-  options.max_nodes = settings.max_nodes;
-  options.max_rows = std::max(options.chunk, settings.max_nodes + 1);
-  options.tokenizer = tokenizer;
-  options.observer = settings.observer;
-  return options;
-}
-
 NamedMethods::NamedMethods(Engine& engine, const Model& model, KvCache& cache,
                            DecodeSettings settings)
     : engine_(engine), model_(model), cache_(cache), settings_(std::move(settings)) {
-  settings_.drafter = resolve_drafter(settings_.drafter, settings_.heads, answers_of(model.config));
+  settings_.drafter =
+      resolve_drafter(settings_.drafter, settings_.heads, output_kind(model.config));
   MethodId& own = methods_.emplace("", MethodId{}).first->second;  // room first, as in get()
   own = make(settings_);
 }
@@ -84,7 +66,7 @@ MethodId NamedMethods::get(std::string_view text) {
   const auto known = methods_.find(text);
   if (known != methods_.end()) return known->second;
   DecodeSettings settings = with_method(settings_, parse_method(text));
-  settings.drafter = resolve_drafter(settings.drafter, settings.heads, answers_of(model_.config));
+  settings.drafter = resolve_drafter(settings.drafter, settings.heads, output_kind(model_.config));
   // Room first: a method of the engine that has no name could be let go of by nobody.
   const auto made = methods_.emplace(text, MethodId{}).first;
   try {

@@ -1,7 +1,5 @@
 #include "trace/reliability.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "engine/round_report.h"
+#include "engine/round/round_report.h"
 #include "io/json.h"
 
 namespace talon {

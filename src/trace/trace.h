@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/round_report.h"
+#include "engine/round/round_report.h"
 #include "io/json.h"
 
 namespace talon {

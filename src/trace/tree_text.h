@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/round_report.h"
+#include "engine/round/round_report.h"
 
 namespace talon {
 

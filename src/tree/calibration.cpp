@@ -1,7 +1,6 @@
 #include "tree/calibration.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/error.h"
 

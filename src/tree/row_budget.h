@@ -13,8 +13,8 @@ int best_count(std::span<const double> chances, const std::function<double(int)>
                double rate);
 
 /// One budget of rows for all sequences of a round: every sequence offers the chances of its nodes,
-/// and what is worth its time anywhere is bought at one price. A node has to gain `margin` times
-/// what it costs, as its own sequence asks: its worth is its chance over that. One per engine.
+/// and what is worth its time anywhere is bought at one price. A sequence may ask that its nodes
+/// gain `margin` times what they cost: a node's worth is its chance / margin. One per engine.
 class RowBudget {
  public:
   void begin_round();

@@ -11,7 +11,7 @@
 
 #include "bench/spec/run_files.h"
 #include "bench/spec/spec_log.h"
-#include "engine/stopwatch.h"
+#include "core/stopwatch.h"
 #include "models.h"
 
 namespace talon::test {

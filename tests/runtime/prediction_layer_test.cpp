@@ -9,7 +9,10 @@
 #include "model/load/fingerprint.h"
 #include "runtime/answerer.h"
 #include "runtime/cache_budget.h"
-#include "runtime/heads.h"
+#include "runtime/heads/auto_drafter.h"
+#include "runtime/heads/head_kind.h"
+#include "runtime/heads/heads.h"
+#include "runtime/heads/pairing.h"
 #include "runtime/loaded_model.h"
 
 // Models that came with a layer which predicts a token further (docs/methods.md 2.5).

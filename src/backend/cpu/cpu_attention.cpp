@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 
 #include "backend/attention_shapes.h"
 #include "backend/cpu/cpu_attention_call.h"

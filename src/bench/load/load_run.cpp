@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "bench/peer/event_stream.h"
-#include "engine/stopwatch.h"
+#include "core/stopwatch.h"
 #include "net/http_transfer.h"
 
 namespace talon {

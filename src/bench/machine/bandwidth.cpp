@@ -9,7 +9,7 @@
 
 #include "core/error.h"
 #include "core/machine/processors.h"
-#include "engine/stopwatch.h"
+#include "core/stopwatch.h"
 #include "trace/statistics.h"
 
 namespace talon {

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "core/error.h"
-#include "engine/stopwatch.h"
+#include "core/stopwatch.h"
 
 namespace talon {
 namespace {

@@ -8,8 +8,8 @@
 #include "backend/cpu/cpu_features.h"
 #include "bench/machine/kernel_workloads.h"
 #include "core/error.h"
+#include "core/stopwatch.h"
 #include "core/thread_pool.h"
-#include "engine/stopwatch.h"
 
 namespace talon {
 namespace {

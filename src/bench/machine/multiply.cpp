@@ -5,8 +5,8 @@
 
 #include "backend/cpu/cpu_features.h"
 #include "core/machine/processors.h"
+#include "core/stopwatch.h"
 #include "core/thread_pool.h"
-#include "engine/stopwatch.h"
 
 namespace talon {
 namespace {

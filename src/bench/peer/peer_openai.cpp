@@ -5,7 +5,7 @@
 #include "bench/peer/peer_http.h"
 #include "bench/peer/sampler_fields.h"
 #include "core/error.h"
-#include "engine/stopwatch.h"
+#include "core/stopwatch.h"
 #include "net/http_transfer.h"
 
 namespace talon {

@@ -15,7 +15,7 @@
 
 #include "core/error.h"
 #include "core/process.h"
-#include "engine/stopwatch.h"
+#include "core/stopwatch.h"
 
 namespace talon {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "bench/peer/peer_http.h"
 #include "core/error.h"
-#include "engine/stopwatch.h"
+#include "core/stopwatch.h"
 #include "net/http_transfer.h"
 
 namespace talon {

@@ -17,7 +17,7 @@
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
 #include "core/machine/processors.h"
-#include "engine/stopwatch.h"
+#include "core/stopwatch.h"
 #include "report/table.h"
 #include "runtime/answerer.h"
 

@@ -22,7 +22,7 @@
 #include "core/error.h"
 #include "draft/registry.h"
 #include "engine/measure_costs.h"
-#include "runtime/heads.h"
+#include "runtime/heads/auto_drafter.h"
 
 namespace talon {
 namespace {

@@ -18,7 +18,7 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
-#include "engine/stopwatch.h"
+#include "core/stopwatch.h"
 #include "runtime/answerer.h"
 #include "text/prompt.h"
 

@@ -24,7 +24,8 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
-#include "engine/stopwatch.h"
+#include "core/stopwatch.h"
+#include "runtime/heads/auto_drafter.h"
 #include "trace/trace.h"
 
 namespace talon {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/stopwatch.h"
 #include "draw/picture_facts.h"
-#include "engine/stopwatch.h"
 
 namespace talon {
 namespace {

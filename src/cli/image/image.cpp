@@ -16,11 +16,12 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
+#include "core/stopwatch.h"
 #include "draw/film.h"
 #include "draw/picture_prompt.h"
-#include "engine/stopwatch.h"
 #include "image/png.h"
 #include "io/atomic_file.h"
+#include "runtime/heads/auto_drafter.h"
 
 namespace talon {
 namespace {
@@ -217,7 +218,7 @@ class Image : public Command {
     model_name_ = std::filesystem::canonical(loaded.path).filename().string();
     computed_by_ = computed_by(loaded, decoder, options_.model);
     use_places(options_.decode, loaded, cache_type(loaded.model, options_.model.kv));
-    choose_drafter(options_.decode, Answers::pictures);
+    choose_drafter(options_.decode, OutputKind::picture);
     options_.decode.codebook = codebook_of(loaded.model, options_.vq);
     lossless_ = make_verifier(options_.decode.verify)->lossless();
   }

@@ -3,7 +3,7 @@
 #include "cli/options/flags.h"
 #include "cli/terminal/console.h"
 #include "core/error.h"
-#include "runtime/heads.h"
+#include "runtime/heads/auto_drafter.h"
 #include "tree/policy_registry.h"
 #include "verify/verifier.h"
 
@@ -48,8 +48,8 @@ bool keeps_tokens(const DecodeSettings& settings) {
   return make_verifier(settings.verify)->name() == "follow";
 }
 
-void choose_drafter(DecodeSettings& settings, Answers answers) {
-  const std::string chosen = resolve_drafter(settings.drafter, settings.heads, answers);
+void choose_drafter(DecodeSettings& settings, OutputKind output) {
+  const std::string chosen = resolve_drafter(settings.drafter, settings.heads, output);
   if (chosen != settings.drafter) note("{}: {}", settings.drafter, chosen);
   settings.drafter = chosen;
 }

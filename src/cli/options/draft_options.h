@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "runtime/answerer.h"
+#include "runtime/heads/auto_drafter.h"
 
 namespace talon {
 
@@ -13,7 +14,7 @@ void add_drafter_flag(CLI::App& app, DecodeSettings& settings);
 /// model is loaded.
 void split_drafter(const CLI::App& app, DecodeSettings& settings);
 /// Puts the drafter that auto stands for into `settings`, and says which on standard error.
-void choose_drafter(DecodeSettings& settings, Answers answers = Answers::texts);
+void choose_drafter(DecodeSettings& settings, OutputKind output = OutputKind::text);
 /// Whether the rule promises the tokens of plain decoding, at every temperature.
 bool keeps_tokens(const DecodeSettings& settings);
 /// Declares --policy, --verify, --chunk and --max-nodes.

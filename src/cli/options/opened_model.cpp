@@ -7,9 +7,11 @@
 #include "cli/terminal/console.h"
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
-#include "engine/stopwatch.h"
+#include "core/stopwatch.h"
 #include "runtime/cache_budget.h"
 #include "runtime/cost_cache.h"
+#include "runtime/heads/heads.h"
+#include "runtime/heads/pairing.h"
 
 namespace talon {
 

@@ -4,7 +4,10 @@
 #include "core/error.h"
 #include "io/checkpoint.h"
 #include "model/load/fingerprint.h"
-#include "runtime/heads.h"
+#include "runtime/heads/auto_drafter.h"
+#include "runtime/heads/head_kind.h"
+#include "runtime/heads/heads.h"
+#include "runtime/heads/pairing.h"
 #include "runtime/model_source.h"
 
 namespace talon {
@@ -33,7 +36,7 @@ Json pair_model(const PulledFiles& pulled, const Checkpoint& model, const fs::pa
   std::vector<fs::path> places = shipped_places();
   places.push_back(folder);
   const HeadFinder finder = heads_of(model, config, places);
-  return {{"drafter", resolve_drafter("auto", finder, answers_of(config))}};
+  return {{"drafter", resolve_drafter("auto", finder, output_kind(config))}};
 }
 
 Json pair_head(const PulledFiles& pulled, const Checkpoint& head, const std::string& target,

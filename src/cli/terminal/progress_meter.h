@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/stopwatch.h"
+#include "core/stopwatch.h"
 
 namespace talon {
 

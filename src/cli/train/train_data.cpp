@@ -15,6 +15,7 @@
 #include "draft/head/head_config.h"
 #include "draw/picture_prompt.h"
 #include "runtime/cache_budget.h"
+#include "runtime/heads/auto_drafter.h"
 #include "train/data/generate.h"
 #include "train/data/manifest.h"
 
@@ -78,7 +79,7 @@ class TrainData : public Command {
     options_.end_tokens = loaded.end_tokens;
     options_.heads = heads_at_hand(loaded);
     options_.drafter =
-        resolve_drafter(options_.drafter, options_.heads, answers_of(loaded.model.config));
+        resolve_drafter(options_.drafter, options_.heads, output_kind(loaded.model.config));
     if (loaded.model.config.image) {
       prepare_pictures(loaded.model);
     } else if (guidance_ > 1) {

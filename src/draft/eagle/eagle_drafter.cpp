@@ -48,8 +48,7 @@ struct GrowingTree {
   std::vector<TokenId> tokens;  // of the rows in flight
   std::vector<NodeId> parents;  // of the rows in flight; -1: the newest pair
   int newest = 0;               // first row of the newest level
-  int first_output =
-      0;  // where the outputs of the newest level (at first: of the newest pair) begin
+  int first_output = 0;         // the newest level's in outputs_; at first the root's
 };
 
 class EagleDrafter : public Drafter {

@@ -16,8 +16,8 @@ namespace talon {
 struct EagleOptions {
   DynamicTreeShape dynamic;         // used unless there is a `fixed` tree
   std::optional<StaticTree> fixed;  // dynamic.levels and dynamic.nodes limit it, too
-  std::size_t cache_positions =
-      0;  // that all sequences together may hold; 0: the context of the target
+  /// That all sequences together may hold; 0: the context of the target.
+  std::size_t cache_positions = 0;
   Coupling coupling;
   std::optional<PairWindow> window = {};  // none: the head's own
   /// Children of the fixed tree are drawn from the head's law, processed as the request's own,

@@ -17,8 +17,8 @@ struct StaticTree {
     int rank = 0;    // 0: the parent's likeliest child
     int level = 0;   // 0: a child of the root
   };
-  std::vector<Node>
-      nodes;  // level by level, each in order of its path of ranks; the root is not among them
+  /// Level by level, each in order of its path of ranks; the root is not among them.
+  std::vector<Node> nodes;
 
   int levels() const { return nodes.empty() ? 0 : nodes.back().level + 1; }
   /// Of children to ask for per row: one more than the largest rank.

@@ -25,8 +25,8 @@ struct RowChildren {
 /// A row that a draft head shall run: a node of the tree below the root.
 struct GrowthRow {
   TokenId token = 0;
-  int parent =
-      -1;  // the row it follows, counted over all rows this growth has asked for; -1: the root
+  /// The row it follows, counted over all rows that this growth has asked for; -1: the root.
+  int parent = -1;
 };
 
 /// Asks a policy how a tree goes on, where it wants to be asked.

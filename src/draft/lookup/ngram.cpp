@@ -28,8 +28,8 @@ struct NgramState : DraftState {
 /// An earlier place whose last tokens equal those of a path: its next token is a guess for the
 /// path's.
 struct Match {
-  int next;  // position of the token after the place; past the end of the text it is a position in
-             // the path
+  /// Position of the token after the place; past the end of the text a position in the path.
+  int next;
   int length;  // tokens that are equal
   double weight;
 };

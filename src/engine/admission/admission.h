@@ -1,19 +1,19 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <vector>
 
-#include "engine/engine.h"
+#include "engine/request.h"
 #include "engine/sequence.h"
+#include "model/cache/kv_cache.h"
 #include "model/target.h"
 
 namespace talon {
 
-/// Why the engine will not take the request; nothing if it will.
-std::optional<Refusal> refuse(const Request& request, Target& target, const EngineOptions& options);
-
 using Sequences = std::vector<std::unique_ptr<Sequence>>;
+
+/// Positions of the cache that the request's text may have when it is alone; its guide has as many.
+long cache_positions(const Request& request, const KvCache& cache);
 
 /// Opens the sequence in the cache with room for its text so far, of which `chunk` rows at most are
 /// in flight at once, and the next row; sets its limit.

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "core/hold_room.h"
+
 namespace talon {
 
-void WaitingLine::hold_room(std::size_t count) {
-  if (count > places_.capacity()) places_.reserve(std::max(count, 2 * places_.capacity()));
-}
+void WaitingLine::hold_room(std::size_t count) { talon::hold_room(places_, count); }
 
 void WaitingLine::insert(std::unique_ptr<Sequence> sequence, std::int64_t tried) {
   const auto later = std::find_if(places_.begin(), places_.end(), [&](const Place& place) {
@@ -29,7 +29,7 @@ std::unique_ptr<Sequence> WaitingLine::take(const std::function<bool(Sequence&)>
   return nullptr;
 }
 
-std::unique_ptr<Sequence> WaitingLine::take_over(Sequence::Clock::time_point now) {
+std::unique_ptr<Sequence> WaitingLine::take_ended(Sequence::Clock::time_point now) {
   const auto place = std::find_if(places_.begin(), places_.end(), [&](const Place& candidate) {
     return candidate.sequence->is_over(now);
   });

@@ -24,8 +24,8 @@ class WaitingLine {
   /// The first that `claim` finds room for; null when there is none. Each is tried once, and again
   /// after retry().
   std::unique_ptr<Sequence> take(const std::function<bool(Sequence&)>& claim);
-  /// One that is over; null when there is none.
-  std::unique_ptr<Sequence> take_over(Sequence::Clock::time_point now);
+  /// One that was cancelled or whose deadline is past; null when there is none.
+  std::unique_ptr<Sequence> take_ended(Sequence::Clock::time_point now);
   /// There may be more room: a sequence that ran, or a guide, has ended.
   void retry() { ++occasion_; }
 

@@ -81,8 +81,8 @@ TEST(WaitingLine, EachIsTriedOnceUntilThereMayBeMoreRoom) {
 TEST(WaitingLine, TheCancelledLeaveFromAnyPlace) {
   Line waiting({1, 1, 1});
   waiting.line.find(2)->cancelled = true;
-  EXPECT_EQ(waiting.line.take_over({})->id, 2u);
-  EXPECT_EQ(waiting.line.take_over({}), nullptr);
+  EXPECT_EQ(waiting.line.take_ended({})->id, 2u);
+  EXPECT_EQ(waiting.line.take_ended({}), nullptr);
   EXPECT_EQ(waiting.line.find(2), nullptr);
   EXPECT_EQ(waiting.take(9), (Ids{1, 3}));
 }
@@ -91,8 +91,8 @@ TEST(WaitingLine, ThoseWhoseDeadlineIsPastLeaveFromAnyPlace) {
   const auto noon = Sequence::Clock::now();
   Line waiting({1, 1, 1});
   waiting.push(4, noon);
-  EXPECT_EQ(waiting.line.take_over(noon - std::chrono::seconds(1)), nullptr);
-  const auto late = waiting.line.take_over(noon);
+  EXPECT_EQ(waiting.line.take_ended(noon - std::chrono::seconds(1)), nullptr);
+  const auto late = waiting.line.take_ended(noon);
   ASSERT_TRUE(late);
   EXPECT_EQ(late->id, 4u);
 }

@@ -1,6 +1,5 @@
 #include <cstdint>
 #include <cstdlib>
-#include <limits>
 
 #include "io/byte_reader.h"
 #include "io/parse.h"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <bit>
-#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>

@@ -1,6 +1,5 @@
 #include "io/formats/write_gguf.h"
 
-#include <cstring>
 #include <limits>
 #include <type_traits>
 

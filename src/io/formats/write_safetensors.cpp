@@ -1,7 +1,6 @@
 #include "io/formats/write_safetensors.h"
 
 #include <array>
-#include <cstring>
 
 #include "core/error.h"
 #include "io/atomic_file.h"

@@ -1,6 +1,5 @@
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"

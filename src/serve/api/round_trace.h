@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "engine/round_report.h"
+#include "engine/round/round_report.h"
 #include "io/json.h"
 #include "text/tokenizer.h"
 

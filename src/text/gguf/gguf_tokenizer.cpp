@@ -1,6 +1,5 @@
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <unordered_map>
 
 #include "core/error.h"

@@ -1,7 +1,5 @@
 #include "text/sentencepiece/sentencepiece_model.h"
 
-#include <cstring>
-
 #include "core/error.h"
 #include "text/sentencepiece/protocol_buffer.h"
 

@@ -6,9 +6,9 @@
 #include <variant>
 
 #include "core/error.h"
+#include "core/stopwatch.h"
 #include "draft/registry.h"
 #include "draw/picture_prompt.h"
-#include "engine/stopwatch.h"
 #include "runtime/make_engine.h"
 #include "train/data/recorder.h"
 

@@ -9,7 +9,7 @@
 #include "core/stop.h"
 #include "model/model.h"
 #include "model/target.h"
-#include "runtime/heads.h"
+#include "runtime/heads/heads.h"
 #include "train/data/plan.h"
 #include "train/data/shard_writer.h"
 

@@ -7,7 +7,7 @@
 
 #include "core/stop.h"
 #include "model/model.h"
-#include "runtime/heads.h"
+#include "runtime/heads/heads.h"
 #include "train/policy/draft_collector.h"
 
 namespace talon {

@@ -1,4 +1,4 @@
-#include "engine/admission/scheduled.h"
+#include "engine/round/scheduled.h"
 
 #include <algorithm>
 #include <numeric>
@@ -112,15 +112,15 @@ GrantedRows granted_rows(std::span<const Scheduled> scheduled) {
   return rows;
 }
 
-std::vector<TokenId> chosen_tokens(const Scheduled& entry, const VerifyResult& verdict) {
+std::vector<TokenId> chosen_tokens(const Scheduled& entry) {
   std::vector<TokenId> tokens;
   if (!entry.draws) return tokens;
   if (entry.decodes) {
-    for (const NodeId node : std::span(verdict.path).subspan(1)) {
+    for (const NodeId node : std::span(entry.verdict.path).subspan(1)) {
       tokens.push_back(entry.tree[node].token);
     }
   }
-  tokens.push_back(verdict.next);
+  tokens.push_back(entry.verdict.next);
   return tokens;
 }
 
@@ -128,7 +128,7 @@ std::vector<TokenId> chosen_tokens(const Scheduled& entry, const VerifyResult& v
 void note_logprobs(const Scheduled& entry, TargetRows& rows) {
   Sequence& sequence = *entry.sequence;
   if (sequence.request.logprobs < 0) return;
-  const std::vector<TokenId> chosen = chosen_tokens(entry, entry.verdict);
+  const std::vector<TokenId> chosen = chosen_tokens(entry);
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const NodeId node = entry.decodes ? entry.verdict.path[i] : 0;
     sequence.logprobs.push_back(

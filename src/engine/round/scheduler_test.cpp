@@ -1,4 +1,4 @@
-#include "engine/admission/scheduler.h"
+#include "engine/round/scheduler.h"
 
 #include <gtest/gtest.h>
 

@@ -19,8 +19,8 @@ struct RoundReport {
   /// layers. Over all rows of a check they add up to the experts that it read. Else empty.
   std::span<const std::int32_t> experts = {};
   std::span<const NodeId> accepted;  // node ids, root included; of what became text
-  std::span<const TokenId>
-      emitted;  // tokens that became text: those of the accepted nodes and the one that follows
+  /// Tokens that became text: those of the accepted nodes and the one that follows.
+  std::span<const TokenId> emitted;
   double distortion = 0;  // VerifyResult::distortion
   int sequences = 1;      // that decoded in the round; they share the times
   double draft_ms = 0;    // in the drafter and the policy

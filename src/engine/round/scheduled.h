@@ -3,8 +3,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/admission/scheduler.h"
-#include "engine/round_report.h"
+#include "engine/round/round_report.h"
+#include "engine/round/scheduler.h"
 #include "engine/sequence.h"
 #include "model/target.h"
 #include "tree/draft_tree.h"
@@ -59,8 +59,8 @@ GrantedRows granted_rows(std::span<const Scheduled> scheduled);
 /// log-probabilities the root's and those on the way that a verdict took.
 std::vector<int> rows_to_read(std::span<const Scheduled> scheduled);
 
-/// The tokens that the verdict adds to the text.
-std::vector<TokenId> chosen_tokens(const Scheduled& entry, const VerifyResult& verdict);
+/// The tokens that its verdict adds to the text.
+std::vector<TokenId> chosen_tokens(const Scheduled& entry);
 /// Keeps for the request what the target thought of each of them, if it asks for that.
 void note_logprobs(const Scheduled& entry, TargetRows& rows);
 /// Rows of the forward that became text.

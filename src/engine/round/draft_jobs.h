@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "draft/draft_job.h"
-#include "engine/admission/scheduled.h"
 #include "engine/faults.h"
+#include "engine/round/scheduled.h"
 #include "tree/tree_policy.h"
 
 namespace talon {

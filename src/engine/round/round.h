@@ -1,21 +1,21 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
-#include "backend/index_list.h"
-#include "draft/drafter.h"
-#include "engine/admission/scheduled.h"
-#include "engine/admission/step_budget.h"
+#include "engine/commit_listener.h"
 #include "engine/faults.h"
-#include "engine/forward_rows.h"
-#include "engine/round_report.h"
-#include "engine/sequence.h"
+#include "engine/round/feature_readers.h"
+#include "engine/round/forward_rows.h"
+#include "engine/round/kept_time.h"
+#include "engine/round/proposer.h"
+#include "engine/round/round_report.h"
+#include "engine/round/scheduled.h"
+#include "engine/round/step_budget.h"
 #include "model/tap_set.h"
 #include "model/target.h"
 #include "tree/machine_costs.h"
-#include "tree/row_budget.h"
 #include "verify/verifier.h"
 
 namespace talon {
@@ -34,6 +34,8 @@ class Round {
     TapSet::Reader listener_taps;
   };
   Round(const Model& model, KvCache& cache, int max_rows, Parts parts);
+  Round(const Round&) = delete;
+  Round& operator=(const Round&) = delete;
 
   /// From now on the target taps what `taps` says. Rows in the cache stay.
   void tap(const TapSet& taps);
@@ -54,50 +56,26 @@ class Round {
   void learn_rest(double step_ms);
 
  private:
-  double kept_ms(StepPart part, double measured_ms);
-  void plan(std::vector<Scheduled>& scheduled);
-  void draft(std::vector<Scheduled>& scheduled);
-  void draft_with(Drafter& drafter, std::span<Scheduled* const> scheduled);
-  void constrain(std::vector<Scheduled>& scheduled);
-  void cut(std::vector<Scheduled>& scheduled);
-  void add_certain(std::vector<Scheduled>& scheduled);
-  template <typename Change>
-  void change_constrained(std::vector<Scheduled>& scheduled, Change&& change);
-  template <typename Ask>
-  void ask_policy(Scheduled& entry, Ask&& ask);
-  void drop(Sequence& sequence);
   template <typename Work>
   void for_each_draw(std::vector<Scheduled>& scheduled, Work&& work);
   VerifyResult verify(Scheduled& entry, TargetRows& rows);
   void commit(Scheduled& entry, std::size_t index);
   void note_acceptance(Scheduled& entry);
-  void observe(Scheduled& entry, std::size_t index, std::span<const NodeId> rows);
-  void tell_listener(Scheduled& entry, std::size_t index, std::span<const NodeId> rows);
-  std::vector<TokenId> add_guide(const Sequence& sequence, std::size_t index,
-                                 std::span<const NodeId> rows, TapSet::Reader reader,
-                                 CommittedTokens& committed);
-  void show_policy(Sequence& sequence, const View& features);
-  View features_of(int first, std::span<const NodeId> rows, int gathered = 0);
   void learn(std::vector<Scheduled>& scheduled);
 
   const Model& model_;
   KvCache& cache_;
   int max_rows_;
-  TapSet taps_;
   std::unique_ptr<Target> target_;
   MachineCosts& costs_;
   StepBudget& budget_;
-  RowBudget draft_rows_;
-  Timekeeper timekeeper_;
-  CommitListener* listener_;
-  TapSet::Reader listener_taps_;
   Faults& faults_;
+  KeptTime kept_time_;
+  Proposer proposer_;
+  FeatureReaders readers_;
   ForwardResult result_;
   ForwardRows logits_;                    // of result_
   std::vector<std::int32_t> first_uses_;  // ForwardResult::first_uses, waited for
-  IndexList gathered_rows_;
-  Buffer features_;           // of an accepted path whose rows are not neighbours, and of its guide
-  std::vector<Fence> shown_;  // on its way to Sequence::feature
   double draft_ms_ = 0, check_ms_ = 0;
   int rows_ = 0;         // of the check
   GrantedRows granted_;  // what the check has beside draft nodes

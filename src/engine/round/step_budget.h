@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/admission/scheduled.h"
+#include "engine/round/scheduled.h"
 #include "tree/cost_curve.h"
 #include "tree/machine_costs.h"
 

@@ -1,4 +1,4 @@
-#include "engine/round_report.h"
+#include "engine/round/round_report.h"
 
 #include <gtest/gtest.h>
 

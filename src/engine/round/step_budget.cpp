@@ -1,4 +1,4 @@
-#include "engine/admission/step_budget.h"
+#include "engine/round/step_budget.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@ namespace talon {
 namespace {
 
 constexpr int kFewRows = 16;  // less is noise: a check of few rows costs about as much as of one
-constexpr int kMostRows = 1 << 16;
+constexpr int kMostPromptRows = 1 << 16;
 
 // Of a usual step: long enough for prompts to come forward, and not so long that readers see a
 // pause.
@@ -34,7 +34,7 @@ void StepBudget::observe(int rows, double ms) {
 }
 
 int StepBudget::rows_beside(const AnswerRows& answers, double draft_ms) const {
-  if (!limited() || answers.rows == 0) return kMostRows;
+  if (!limited() || answers.rows == 0) return kMostPromptRows;
   const double step_ms =
       step_ms_ == kUsualStep ? usual_step_ms(costs_, answers.context()) : step_ms_;
   const double others_ms = draft_ms + answers.ms(costs_) + costs_.rest_ms();
@@ -43,7 +43,7 @@ int StepBudget::rows_beside(const AnswerRows& answers, double draft_ms) const {
           ? row_ms_.value()
           : (costs_.check_ms(answers.rows + kFewRows) - costs_.check_ms(answers.rows)) / kFewRows;
   const double rows = (step_ms - others_ms) / std::max(row_ms, 1e-6);
-  return static_cast<int>(std::clamp<double>(rows, kLeastRows, kMostRows));
+  return static_cast<int>(std::clamp<double>(rows, kLeastRows, kMostPromptRows));
 }
 
 void StepBudget::make_way_for_trees(std::vector<Scheduled>& scheduled, double draft_ms) const {

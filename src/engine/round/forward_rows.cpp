@@ -1,4 +1,4 @@
-#include "engine/forward_rows.h"
+#include "engine/round/forward_rows.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "engine/admission/draft_jobs.h"
+#include "engine/round/draft_jobs.h"
 
 namespace talon {
 

@@ -1,4 +1,4 @@
-#include "engine/admission/step_budget.h"
+#include "engine/round/step_budget.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/heads.h"
+#include "runtime/heads/heads.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -10,65 +10,11 @@
 #include "core/error.h"
 #include "io/json.h"
 #include "io/test_files.h"
+#include "runtime/heads/auto_drafter.h"
+#include "runtime/heads/pairing.h"
 
 namespace talon::heads_test {
 namespace {
-
-HeadFinder finder_of(std::vector<std::string> kinds) {
-  return [kinds](std::string_view kind) {
-    for (const std::string& known : kinds) {
-      if (known == kind) return "head of " + known;
-    }
-    return std::string();
-  };
-}
-
-TEST(Auto, IsTheStrongestHeadWithSuffixAndSuffixWithoutOne) {
-  EXPECT_EQ(resolve_drafter("auto", finder_of({"medusa", "eagle2", "eagle3"})), "eagle3+suffix");
-  EXPECT_EQ(resolve_drafter("auto", finder_of({"medusa", "eagle2"})), "eagle2+suffix");
-  EXPECT_EQ(resolve_drafter("auto", finder_of({"medusa"})), "medusa+suffix");
-  EXPECT_EQ(resolve_drafter("auto", finder_of({})), "suffix");
-  EXPECT_EQ(resolve_drafter("auto", {}), "suffix");
-}
-
-TEST(Auto, IsThePredictionLayerOfTheModelWhereNoHeadWasTrained) {
-  EXPECT_EQ(resolve_drafter("auto", finder_of({"mtp"})), "mtp+suffix");
-  EXPECT_EQ(resolve_drafter("auto", finder_of({"mtp", "medusa"})), "medusa+suffix");
-}
-
-TEST(Auto, OfPicturesIsJoinedWithJacobi) {
-  EXPECT_EQ(resolve_drafter("auto", finder_of({"eagle2"}), Answers::pictures), "eagle2+jacobi");
-  EXPECT_EQ(resolve_drafter("auto", finder_of({}), Answers::pictures), "jacobi");
-}
-
-TEST(Auto, LeavesOtherTextsAlone) {
-  EXPECT_EQ(resolve_drafter("none", finder_of({"eagle3"})), "none");
-  EXPECT_EQ(resolve_drafter("eagle3:head=auto", {}), "eagle3:head=auto");
-}
-
-std::string refusal_of(const std::string& drafter) {
-  try {
-    return "none: " + resolve_drafter(drafter, {});
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-}
-
-TEST(Auto, IsAmongTheNamesThatAnUnknownDrafterIsToldOf) {
-  for (const char* drafter : {"eagl3", "suffix+eagl3", "eagl3:topk=1+suffix"}) {
-    const std::string refusal = refusal_of(drafter);
-    EXPECT_TRUE(refusal.starts_with("drafter: expected one of auto, none, ngram, ")) << refusal;
-    EXPECT_TRUE(refusal.ends_with(", found \"eagl3\"")) << refusal;
-  }
-}
-
-TEST(Auto, StandsAlone) {
-  for (const std::string drafter : {"auto:topk=1", "auto+ngram", "ngram:nodes=1+ngram+auto"}) {
-    EXPECT_EQ(refusal_of(drafter),
-              "drafter: expected auto alone, without options or others beside it, found \"" +
-                  drafter + "\"");
-  }
-}
 
 class Heads : public testing::Test {
  protected:
@@ -145,7 +91,7 @@ TEST_F(Heads, OfOneFolderArePairedWithSeveralTargets) {
   write_pairing(folder, {}, "5678");
   EXPECT_EQ(heads_in({root_}, "5678")("eagle2"), folder.string());
   std::vector<std::string> told;  // files of tensors alone are no heads: each was looked at
-  const HeadNotes tell = [&](std::string_view why) { told.emplace_back(why); };
+  const HeadWarnings tell = [&](std::string_view why) { told.emplace_back(why); };
   EXPECT_EQ(heads_in({root_}, "1234", tell)("eagle2"), "");
   ASSERT_EQ(told.size(), 2u);
   EXPECT_NE(told[1].find("owner/heads/c"), std::string::npos) << told[1];
@@ -185,7 +131,7 @@ TEST_F(Heads, OfTheModelThatCannotBeReadArePassedOverAndToldAndThoseOfOthersAreN
   std::filesystem::remove(head / "model.safetensors");
   std::ofstream(head / "model.safetensors") << "nothing";
   std::vector<std::string> told;
-  const HeadNotes tell = [&](std::string_view why) { told.emplace_back(why); };
+  const HeadWarnings tell = [&](std::string_view why) { told.emplace_back(why); };
   EXPECT_EQ(heads_in({root_}, "4321", tell)("eagle2"), "");
   EXPECT_TRUE(told.empty());
   const auto whole = put_head("owner/whole", "1234");
