@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -104,6 +105,7 @@ struct ThreadPool::State {
   std::mutex failure_mutex;
   std::exception_ptr failure;
   std::deque<Worker> workers;  // without the caller
+  const pid_t process = getpid();
 
   void work(int worker) noexcept {
     try {
@@ -168,7 +170,13 @@ ThreadPool::ThreadPool(int threads, bool pin)
   }
 }
 
-ThreadPool::~ThreadPool() { stop(); }
+ThreadPool::~ThreadPool() {
+  // A fork has none of the threads: it has nobody to wait for, and what they use stays.
+  if (state_->process == getpid())
+    stop();
+  else
+    static_cast<void>(state_.release());
+}
 
 void ThreadPool::stop() {
   state_->stopping = true;
