@@ -16,6 +16,10 @@
 #include "model/cache/cache_shape.h"
 
 // DSpark's heads with biases of all kinds against their formulas.
+namespace talon {
+static void PrintTo(MarkovKind kind, std::ostream* out) { *out << name_of(kind); }
+}  // namespace talon
+
 namespace talon::blocks_markov_test {
 namespace {
 
