@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "io/checkpoint.h"
+#include "io/formats/write_safetensors.h"
+#include "io/json.h"
 #include "io/zstd.h"
 
 namespace talon::test {
@@ -29,6 +31,28 @@ inline std::filesystem::path unpack_picture(const std::string& program, const st
     fs::copy_file(config, to.parent_path() / "config.json", fs::copy_options::overwrite_existing);
   }
   return to;
+}
+
+/// The same of the recorded model `name`, with its first `layers` layers alone. Returns its folder.
+/// REQUIRES: the model has at most one layer more.
+inline std::filesystem::path unpack_first_layers(const std::string& program,
+                                                 const std::string& name, int layers) {
+  const std::string left_out = "layers." + std::to_string(layers) + ".";
+  const std::filesystem::path folder =
+      unpack_picture(program + "_" + std::to_string(layers), name + "/model.safetensors")
+          .parent_path();
+  std::ifstream file(kPictureGoldens / name / "config.json");
+  Json config = Json::parse(file);
+  config["num_hidden_layers"] = layers;
+  std::ofstream(folder / "config.json") << config;
+  const Checkpoint whole = open_checkpoint(folder / "model.safetensors");
+  std::vector<TensorToWrite> kept;
+  for (const StoredTensor& tensor : whole.tensors) {
+    if (tensor.name.find(left_out) != std::string::npos) continue;
+    kept.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
+  }
+  write_safetensors(folder / "model.safetensors", kept);
+  return folder;
 }
 
 template <typename T>

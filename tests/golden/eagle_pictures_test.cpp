@@ -142,21 +142,7 @@ INSTANTIATE_TEST_SUITE_P(All, LanternHead,
 
 /// The tiny Anole with its first layers.
 fs::path anole_folder(int layers) {
-  const fs::path folder =
-      test::unpack_picture("talon_eagle_anole_" + std::to_string(layers), "anole/model.safetensors")
-          .parent_path();
-  std::ifstream file(test::kPictureGoldens / "anole/config.json");
-  Json config = Json::parse(file);
-  config["num_hidden_layers"] = layers;
-  std::ofstream(folder / "config.json") << config;
-  const Checkpoint whole = open_checkpoint(folder / "model.safetensors");
-  std::vector<TensorToWrite> kept;
-  for (const StoredTensor& tensor : whole.tensors) {
-    if (tensor.name.starts_with("model.layers." + std::to_string(layers) + ".")) continue;
-    kept.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
-  }
-  write_safetensors(folder / "model.safetensors", kept);
-  return folder;
+  return test::unpack_first_layers("talon_eagle_anole", "anole", layers);
 }
 
 /// In the layout of LANTERN's for Anole one that reads tokens alone and is the target's first

@@ -29,22 +29,7 @@ constexpr int kHidden = 64, kPrompt = 6, kCells = 15;
 
 /// The tiny model of tests/data/golden/images/record.py, or its first layer alone.
 fs::path words_folder(int layers) {
-  const std::string left_out = fmt::format("layers.{}.", layers);
-  const fs::path folder = test::unpack_picture("talon_picture_heads_" + std::to_string(layers),
-                                               "words/model.safetensors")
-                              .parent_path();
-  std::ifstream file(test::kPictureGoldens / "words/config.json");
-  Json config = Json::parse(file);
-  config["num_hidden_layers"] = layers;
-  std::ofstream(folder / "config.json") << config;
-  const Checkpoint whole = open_checkpoint(folder / "model.safetensors");
-  std::vector<TensorToWrite> kept;
-  for (const StoredTensor& tensor : whole.tensors) {
-    if (tensor.name.starts_with(left_out)) continue;
-    kept.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
-  }
-  write_safetensors(folder / "model.safetensors", kept);
-  return folder;
+  return test::unpack_first_layers("talon_picture_heads", "words", layers);
 }
 
 /// What a head makes of a pair: it reads the token and is the target's first layer, or it reads the
