@@ -23,8 +23,8 @@ import own_description
 
 HERE = pathlib.Path(__file__).parent
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
-SETTLED = 0.25  # share of the requests after which memory must not grow
-MOST_GROWTH = 1.05  # of its memory from then on
+QUARTERS = 4  # the server rests after each of them; from the first on its memory must not grow
+MOST_GROWTH = 1.05
 REST_SECONDS = 15  # the server gives memory back after 5
 MOST_OF_A_RUN = 100  # examples of a path: with more schemathesis gets slow
 WITH_FIELDS = 1000  # examples of OpenAI's paths from which on each field is gone through
@@ -111,24 +111,19 @@ def warm(address: str, path: str, fields: dict) -> None:
         list(clients.map(ask, range(64)))
 
 
-def given_back(pid: int) -> int:
-    """Bytes by which its memory falls while nobody asks."""
-    before = memory_of(pid)
-    for _ in range(REST_SECONDS):
-        if memory_of(pid) < before:
-            break
-        time.sleep(1)
-    return before - memory_of(pid)
+def memory_at_rest(pid: int) -> int:
+    """What it keeps when nobody has asked for a while. Under requests pages that are not yet given back count, too."""
+    time.sleep(REST_SECONDS)
+    return memory_of(pid)
 
 
 TEXTS = ("/v1/completions", {"prompt": "{} " + "once upon a time " * 40, "max_tokens": 200, "logprobs": 5, "n": 2})
 PICTURES = ("/v1/images/generations", {"prompt": "red cat flat", "n": 2, "stream": True, "partial_images": 3})
 
 
-def draw(st: str, seed: int, place: pathlib.Path, description: Description, address: str, with_fields: bool) -> list[str]:
+def draw(st: str, seed: int, place: pathlib.Path, description: Description, address: str, examples: int, with_fields: bool) -> list[str]:
     """Asks the server, from one thread for each processor, in runs of other seeds. Says which failed."""
-    examples = description.examples
-    threads = min(os.cpu_count() or 1, examples)
+    threads = os.cpu_count() or 1
     environment = os.environ | {"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1"}
     failed = []
 
@@ -156,41 +151,41 @@ def draw(st: str, seed: int, place: pathlib.Path, description: Description, addr
     return failed
 
 
+def say_progress(address: str, begin: float, done: threading.Event) -> None:
+    while not done.wait(60):
+        print(f"openapi: {sum(responses(address).values())} requests in {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
+
+
 def check(talon: str, st: str, place: pathlib.Path, seed: str, description: Description, with_fields: bool) -> bool:
     server, address = start(talon, description.models)
     warm(address, *description.usual)
-    returned = given_back(server.pid)
-    memory: list[tuple[int, int]] = []  # requests so far, bytes
-    done = threading.Event()
+    busy = memory_of(server.pid)
+    returned = busy - memory_at_rest(server.pid)
     begin = time.monotonic()
-
-    def watch() -> None:
-        while not done.wait(2):
-            memory.append((sum(responses(address).values()), memory_of(server.pid)))
-            if len(memory) % 30 == 0:
-                print(f"openapi: {memory[-1][0]} requests in {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
+    done = threading.Event()
+    progress = threading.Thread(target=say_progress, args=(address, begin, done))
+    progress.start()
+    failed = []
+    sizes = []
     try:
-        failed = draw(st, int(seed), place, description, address, with_fields)
+        for quarter in range(QUARTERS):
+            share = (description.examples + quarter) // QUARTERS
+            failed += draw(st, int(seed) * QUARTERS + quarter, place, description, address, share, with_fields and quarter == 0)
+            sizes.append(memory_at_rest(server.pid))
         codes = responses(address)
-        memory.append((sum(codes.values()), memory_of(server.pid)))
     finally:
         done.set()
-        watcher.join()
+        progress.join()
         server.terminate()
         code = server.wait(60)
-    total = memory[-1][0]
-    sizes = [next(size for count, size in memory if count >= share * total) for share in [SETTLED, 0.5, 0.75, 1]]
     growth = sizes[-1] / sizes[0]
     failed += [text for text, is_bad in [("a 5xx", any(status.startswith("5") for status in codes)),
                                          ("no memory was given back", returned <= 0),
                                          (f"memory grew by {growth:.3f}", growth > MOST_GROWTH),
                                          (f"the server exits with {code}", code != 0)] if is_bad]
-    print(json.dumps({"description": description.file.name, "requests": total, "codes": codes, "seconds": round(time.monotonic() - begin),
-                      "given_back_mib": round(returned / 2**20, 1), "memory_mib": [round(size / 2**20, 1) for size in sizes],
-                      "growth": round(growth, 4), "failed": failed}), flush=True)
+    print(json.dumps({"description": description.file.name, "requests": sum(codes.values()), "codes": codes,
+                      "seconds": round(time.monotonic() - begin), "given_back_mib": round(returned / 2**20, 1),
+                      "memory_mib": [round(size / 2**20, 1) for size in sizes], "growth": round(growth, 4), "failed": failed}), flush=True)
     return not failed
 
 
