@@ -39,6 +39,7 @@ class Proposer {
   KeptTime& kept_time_;
   Faults& faults_;
   RowBudget draft_rows_;
+  long round_ = 0;  // since the engine began
 };
 
 }  // namespace talon
