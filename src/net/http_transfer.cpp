@@ -2,6 +2,8 @@
 
 #include <curl/curl.h>
 
+#include <algorithm>
+#include <cctype>
 #include <exception>
 #include <memory>
 
@@ -24,6 +26,7 @@ struct FreeList {
 };
 
 constexpr long kMostRedirections = 20;
+constexpr const char* kUserAgent = "talon";  // some servers refuse those that name none
 
 /// What the library's callbacks are given. Exceptions may not pass through it.
 struct Running {
@@ -102,6 +105,19 @@ bool is_near(const std::string& url) {
 
 }  // namespace
 
+HttpHeader parse_header(std::string_view line) {
+  const std::size_t colon = line.find(':');
+  if (line.starts_with("HTTP/") || colon == std::string_view::npos) return {};
+  HttpHeader header{.name = std::string(line.substr(0, colon))};
+  std::ranges::transform(header.name, header.name.begin(),
+                         [](unsigned char c) { return std::tolower(c); });
+  line.remove_prefix(colon + 1);
+  constexpr std::string_view kSpace = " \t\r\n";
+  line.remove_prefix(std::min(line.find_first_not_of(kSpace), line.size()));
+  header.value = line.substr(0, line.find_last_not_of(kSpace) + 1);
+  return header;
+}
+
 TransferOutcome run_transfer(const HttpTransfer& transfer) {
   const std::unique_ptr<CURL, CleanHandle> handle(curl_easy_init());
   if (!handle) fail("{}: the HTTP library did not start", transfer.url);
@@ -118,6 +134,7 @@ TransferOutcome run_transfer(const HttpTransfer& transfer) {
     curl_easy_setopt(handle.get(), option, value);
   };
   set(CURLOPT_URL, transfer.url.c_str());
+  set(CURLOPT_USERAGENT, kUserAgent);
   set(CURLOPT_PROTOCOLS_STR, transfer.takes_files ? "http,https,file" : "http,https");
   set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
   set(CURLOPT_FOLLOWLOCATION, transfer.goes_on ? 1L : 0L);

@@ -31,6 +31,13 @@ struct HttpTransfer {
   std::function<bool()> stops = {};  // asked often
 };
 
+/// One line of an answer's headers.
+struct HttpHeader {
+  std::string name = {};   // in lower case; empty: the line is no header
+  std::string value = {};  // without the space around it
+};
+HttpHeader parse_header(std::string_view line);
+
 struct TransferOutcome {
   enum class End { done, stopped, failed };
   End end = End::done;

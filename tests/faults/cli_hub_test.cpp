@@ -18,6 +18,7 @@ const std::string kGolden = TALON_TEST_DATA "/golden/stories260k/";
 const std::string kModel(20000, 'x');
 constexpr const char* kCommit = "0123abcd";
 constexpr const char* kListing = "/api/models/a/b/revision/main?blobs=true";
+const std::string kFile = std::string("/a/b/resolve/") + kCommit + "/small.gguf";
 
 /// What the hub answers for OWNER/NAME with these files.
 Files repository(const std::string& name, const Files& files) {
@@ -241,6 +242,45 @@ TEST(PullHub, GoesOnWhereABrokenConnectionEnded) {
   EXPECT_EQ(hub.ranges().back(), "bytes=5000-");
 }
 
+TEST(PullHub, GoesOnWithWhatHasTheSameChecksumWhereTheServerNamesNoVersion) {
+  for (const std::string etag : {"", "W/\"one\""}) {
+    const Folder models;
+    FileServer hub(
+        {.etag = etag, .break_after = 5000, .files = repository("a/b", {{"small.gguf", kModel}})});
+    expect_said(pull(hub, models, "a/b"), 1, "what has come is kept");
+    EXPECT_EQ(pull(hub, models, "a/b").code, 0);
+    EXPECT_EQ(hub.ranges().back(), "bytes=5000-") << etag;
+  }
+}
+
+TEST(PullHub, BeginsAnewWhereWhatHadComeHasAnotherChecksum) {
+  const Folder models;
+  std::filesystem::create_directories(models.file("a/b"));
+  models.write("a/b/small.gguf.part", std::string(5000, 'y'));
+  models.write("a/b/small.gguf.part.etag", "sha256:" + std::string(64, 'a') + "\n");
+  const FileServer hub({.files = repository("a/b", {{"small.gguf", kModel}})});
+  EXPECT_EQ(pull(hub, models, "a/b").code, 0);
+  EXPECT_EQ(read_file(models.file("a/b/small.gguf")), kModel);
+  EXPECT_EQ(hub.ranges().back(), "");
+}
+
+TEST(PullHub, WhatCameWholeIsCheckedAndNotAskedForAgain) {
+  const Folder models;
+  std::filesystem::create_directories(models.file("a/b"));
+  const std::string sum = sha256_of(std::as_bytes(std::span(kModel)));
+  const FileServer hub({.files = repository("a/b", {{"small.gguf", kModel}})});
+  for (const bool is_right : {false, true}) {
+    std::string model = kModel;
+    if (!is_right) model[1000] ^= 1;
+    models.write("a/b/small.gguf.part", model);
+    models.write("a/b/small.gguf.part.etag", "sha256:" + sum + "\n");
+    const Outcome pulled = pull(hub, models, "a/b");
+    EXPECT_EQ(pulled.code, is_right ? 0 : 1) << pulled.notes;
+    EXPECT_EQ(hub.targets().back(), kListing);
+  }
+  EXPECT_EQ(files_in(models.file("a/b")), (Files{{"small.gguf", kModel}}));
+}
+
 /// `pull a/b` interrupted while the hub does not answer what is asked for at `silent_at`.
 Outcome pull_interrupted(const Folder& models, const std::string& silent_at) {
   const FileServer hub(
@@ -257,15 +297,14 @@ TEST(PullHub, IsInterruptedWhileTheHubIsSilent) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30))
       << "it waited until the hub was silent for too long";
   EXPECT_EQ(models.names(), std::vector<std::string>{});
-  const std::string file = std::string("/a/b/resolve/") + kCommit + "/small.gguf";
-  expect_said(pull_interrupted(models, file), 130, "interrupted");
+  expect_said(pull_interrupted(models, kFile), 130, "interrupted");
   EXPECT_TRUE(std::filesystem::is_empty(models.file("a/b"))) << "what is empty is not kept";
 }
 
 TEST(PullHub, AWrongChecksumLeavesNothing) {
   const Folder models;
   auto files = repository("a/b", {{"small.gguf", kModel}});
-  files[std::string("/a/b/resolve/") + kCommit + "/small.gguf"][1000] ^= 1;
+  files[kFile][1000] ^= 1;
   const FileServer hub({.files = files});
   expect_said(pull(hub, models, "a/b"), 1, "expected SHA-256");
   EXPECT_FALSE(std::filesystem::exists(models.file("a/b/small.gguf")));
@@ -278,18 +317,74 @@ TEST(PullHub, ATokenOpensWhatIsClosed) {
   EXPECT_EQ(pull(hub, models, "a/b", {}, {"HF_TOKEN=secret"}).code, 0);
 }
 
+TEST(PullHub, ATokenIsFoundWhereTheHubsOwnClientFindsIt) {
+  const Folder models;
+  const FileServer hub({.files = repository("a/b", {{"small.gguf", kModel}}), .token = "secret"});
+  const std::string kept = models.write("kept", " secret \n");
+  const std::string home = "HOME=" + models.path().string();
+  using Variables = std::vector<std::string>;
+  for (const Variables& variables : {Variables{"HF_TOKEN=\tsecret\r\n"},
+                                     Variables{"HF_TOKEN=\n", "HUGGING_FACE_HUB_TOKEN=secret"},
+                                     Variables{"HF_TOKEN=", "HF_TOKEN_PATH=" + kept},
+                                     Variables{"HF_TOKEN=", home, "HF_TOKEN_PATH=~/kept"}}) {
+    const Outcome pulled = pull(hub, models, "a/b", {}, variables);
+    EXPECT_EQ(pulled.code, 0) << variables.back() << pulled.notes;
+  }
+}
+
+TEST(PullHub, ATokenIsForTheHubAloneAndNotForWhereItSends) {
+  const Folder models;
+  const FileServer store({.body = kModel});  // it refuses those with a token
+  const FileServer hub({.files = repository("a/b", {{"small.gguf", kModel}}),
+                        .token = "secret",
+                        .statuses = {{kFile, 302}},
+                        .redirects_to = store.url()});
+  const Outcome pulled = pull(hub, models, "a/b", {}, {"HF_TOKEN=secret"});
+  EXPECT_EQ(pulled.code, 0) << pulled.notes;
+}
+
+TEST(PullHub, AnAddressWithoutItsProtocolIsRefused) {
+  const Folder models;
+  Start start{.arguments = {"pull", "a/b", "--models", models.path().string()},
+              .environment = {"HF_ENDPOINT=127.0.0.1:1"}};
+  expect_said(run_talon(start), 2, "$HF_ENDPOINT: expected an address with https:// or http://");
+  start.arguments.insert(start.arguments.end(), {"--hub", "file:///x"});
+  expect_said(run_talon(start), 2, "--hub: expected an address with https:// or http://");
+}
+
 TEST(PullHub, ARefusedFileOfAnOpenListingSaysWhatToDo) {
-  const std::string file = std::string("/a/b/resolve/") + kCommit + "/small.gguf";
   for (const int status : {401, 403, 404}) {
     const Folder models;
     const FileServer hub(
-        {.files = repository("a/b", {{"small.gguf", kModel}}), .statuses = {{file, status}}});
+        {.files = repository("a/b", {{"small.gguf", kModel}}), .statuses = {{kFile, status}}});
     const Outcome outcome = pull(hub, models, "a/b");
     for (const std::string& part :
          {std::string("small.gguf: the hub refused"), std::to_string(status),
           std::string("$HF_TOKEN"), "conditions, if it has some, on " + hub.address() + "/a/b"}) {
       expect_said(outcome, 1, part);
     }
+  }
+}
+
+/// What `pull a/b` ends with where the hub refuses `target` with this header.
+Outcome pull_refused(const std::string& target, int status, const std::string& name,
+                     const std::string& value) {
+  const Folder models;
+  const FileServer hub({.files = repository("a/b", {{"small.gguf", kModel}}),
+                        .statuses = {{target, status}},
+                        .headers = {{name, value}}});
+  return pull(hub, models, "a/b");
+}
+
+TEST(PullHub, ARefusalIsToldInTheHubsOwnWordsAndWithTheTimeToWait) {
+  const std::string why =
+      "Access to model a/b is restricted and you are not in the authorized list. Visit "
+      "https://huggingface.co/a/b to ask for access.";
+  for (const std::string& target : {std::string(kListing), kFile}) {
+    expect_said(pull_refused(target, 403, "X-Error-Message", why), 1, '"' + why + '"');
+    const Outcome busy = pull_refused(target, 429, "Retry-After", "55");
+    expect_said(busy, 1, "429");
+    expect_said(busy, 1, "ask again in 55 s");
   }
 }
 
@@ -321,6 +416,18 @@ TEST(PullHub, AFileThatIsListedTwiceIsOne) {
   files[kListing] = listing.dump();
   const FileServer hub({.files = files});
   EXPECT_EQ(pull(hub, models, "a/b").output, models.file("a/b/m.gguf") + "\n");
+}
+
+TEST(PullHub, WhatDoesNotFitTheDiskIsNotBegun) {
+  const Folder models;
+  Files files = repository("a/b", {{"small.gguf", kModel}});
+  Json listing = Json::parse(files[kListing]);
+  listing["siblings"][0]["size"] = std::uint64_t{1} << 60;
+  files[kListing] = listing.dump();
+  const FileServer hub({.files = files});
+  expect_said(pull(hub, models, "a/b"), 1, "No space left on device");
+  EXPECT_EQ(hub.targets().size(), 1u);
+  EXPECT_EQ(models.names(), std::vector<std::string>{});
 }
 
 TEST(PullHub, WhatIsNoListingIsRefused) {

@@ -148,6 +148,12 @@ TEST(PullUrl, AProxyStandsBeforeOtherMachinesUnlessTheEnvironmentSaysNone) {
   EXPECT_EQ(pull_from("127.0.0.1", "elsewhere").code, 0);
 }
 
+TEST(PullUrl, TheServerIsToldWhoAsks) {
+  const Folder models;
+  FileServer server({.body = body_of(1000), .refuses_the_nameless = true});
+  EXPECT_EQ(pull(server.url(), models).code, 0);
+}
+
 TEST(PullUrl, RefusalOfTheServerLeavesNothing) {
   const Folder models;
   FileServer server({.body = "not found", .status = 404});

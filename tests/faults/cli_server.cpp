@@ -80,7 +80,8 @@ void FileServer::answer(int connection) {
   }
   const std::string range = header_of(request, "Range");
   ranges_.push_back(range);
-  const bool partial = !range.empty() && header_of(request, "If-Range") == behaviour_.etag;
+  const std::string version = header_of(request, "If-Range");
+  const bool partial = !range.empty() && (version.empty() || version == behaviour_.etag);
   const std::size_t first = partial ? std::stoul(range.substr(range.find('=') + 1)) : 0;
   int status = behaviour_.status != 200 ? behaviour_.status : partial ? 206 : 200;
   const auto file = behaviour_.files.find(targets_.back());
@@ -91,6 +92,7 @@ void FileServer::answer(int connection) {
   }
   const auto refused = behaviour_.statuses.find(targets_.back());
   if (refused != behaviour_.statuses.end()) status = refused->second;
+  if (behaviour_.refuses_the_nameless && header_of(request, "User-Agent").empty()) status = 403;
   std::string body = file == behaviour_.files.end() ? behaviour_.body : file->second;
   std::string more;  // headers
   if (partial && status == 206 && first >= body.size()) {
@@ -106,6 +108,7 @@ void FileServer::answer(int connection) {
   }
   if (!behaviour_.type.empty()) more += "\r\nContent-Type: " + behaviour_.type;
   if (!behaviour_.redirects_to.empty()) more += "\r\nLocation: " + behaviour_.redirects_to;
+  for (const auto& [name, value] : behaviour_.headers) more += "\r\n" + name + ": " + value;
   std::string response =
       "HTTP/1.1 " + std::to_string(status) +
       " X\r\nConnection: close\r\nContent-Length: " + std::to_string(body.size()) +

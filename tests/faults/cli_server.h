@@ -26,6 +26,8 @@ class FileServer {
     std::string host = "127.0.0.1";            // an address of this machine
     std::string silent_at = {};       // this request target gets no answer until the client leaves
     std::size_t most_of_a_range = 0;  // bytes that an answer to a range has; 0: all of it
+    std::map<std::string, std::string> headers = {};  // of every answer, beside its own
+    bool refuses_the_nameless = false;                // those that send no User-Agent, with 403
   };
   explicit FileServer(Behaviour behaviour);
   ~FileServer();

@@ -4,8 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -14,6 +12,7 @@
 #include <memory>
 
 #include "cli/pull/checksum.h"
+#include "cli/pull/refusal_words.h"
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
 #include "net/http_transfer.h"
@@ -24,6 +23,7 @@ namespace {
 constexpr int kPartialContent = 206;
 constexpr int kRefused = 400;  // and above
 constexpr int kRangeNotSatisfiable = 416;
+constexpr std::string_view kByChecksum = "sha256:";  // begins a version that is no ETag
 
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
@@ -35,12 +35,16 @@ class Transfer {
   explicit Transfer(const Download& job)
       : job_(job),
         part_(job.target.string() + ".part"),
-        etag_file_(job.target.string() + ".part.etag"),
+        version_file_(job.target.string() + ".part.etag"),
         meter_("pull " + job.target.filename().string(), ProgressMeter::Unit::bytes) {}
 
   void run() {
     open_part();
     const std::uint64_t have = resumable_bytes();
+    if (have > 0 && have == job_.bytes && is_by_checksum()) {
+      begun_ = have;
+      return check_and_move();
+    }
     if (have == 0 && !start_anew()) {
       fail("pull {}: cannot write {}: {}", job_.url, part_.string(), std::strerror(errno));
     }
@@ -59,10 +63,14 @@ class Transfer {
   std::uint64_t resumable_bytes() {
     std::error_code problem;
     const auto bytes = std::filesystem::file_size(part_, problem);
-    std::ifstream file(etag_file_);
-    if (problem || bytes == 0 || !std::getline(file, etag_) || etag_.empty()) return 0;
-    return bytes;
+    std::ifstream file(version_file_);
+    if (problem || bytes == 0 || !std::getline(file, version_) || version_.empty()) return 0;
+    const bool is_other = is_by_checksum() && version_ != version_by_checksum();
+    return is_other ? 0 : bytes;
   }
+
+  bool is_by_checksum() const { return version_.starts_with(kByChecksum); }
+  std::string version_by_checksum() const { return std::string(kByChecksum) + job_.sha256; }
 
   /// Opens the part for appending, and for nobody else until it is closed: the kernel drops the
   /// lock of a process that ends in any way. A file system that knows no locks keeps nobody apart.
@@ -100,11 +108,11 @@ class Transfer {
         .on_data = [this](int status, std::string_view piece) { return write(status, piece); }};
     if (have > 0) {
       transfer.headers.push_back(fmt::format("Range: bytes={}-", have));
-      transfer.headers.push_back("If-Range: " + etag_);
+      if (!is_by_checksum()) transfer.headers.push_back("If-Range: " + version_);
     }
-    transfer.on_header = [this](std::string_view line) { read_header(std::string(line)); };
+    transfer.on_header = [this](std::string_view line) { read_header(line); };
     transfer.on_progress = [this](std::uint64_t done, std::uint64_t total) {
-      meter_.update(begun_ + done, total > 0 ? begun_ + total : 0);
+      meter_.update(begun_ + done, total > 0 ? begun_ + total : 0, begun_);
     };
     transfer.stops = [this] { return job_.stop && job_.stop->requested(); };
     return run_transfer(transfer);
@@ -122,7 +130,8 @@ class Transfer {
     if (outcome.end == End::stopped) fail("pull {}: stopped{}", job_.url, rest);
     if (outcome.end == End::failed && outcome.status >= kRefused) {
       const std::string meaning = job_.meaning ? job_.meaning(outcome.status) : "";
-      fail("pull {}: {}", job_.url, meaning.empty() ? outcome.problem : meaning);
+      fail("pull {}: {}{}", job_.url, meaning.empty() ? outcome.problem : meaning,
+           words_.text(outcome.status));
     }
     if (outcome.end == End::failed) fail("pull {}: {}{}", job_.url, outcome.problem, rest);
     if (received_ == 0 && !begin_body(outcome.status)) {
@@ -176,7 +185,7 @@ class Transfer {
         fail("pull {}: expected SHA-256 {}, got {}", job_.url, job_.sha256, sum);
       }
     }
-    std::filesystem::remove(etag_file_);
+    std::filesystem::remove(version_file_);
     std::filesystem::rename(part_, job_.target);
     file_.reset();
   }
@@ -191,7 +200,7 @@ class Transfer {
 
   void forget() {
     std::error_code ignored;
-    std::filesystem::remove(etag_file_, ignored);
+    std::filesystem::remove(version_file_, ignored);
     std::filesystem::remove(part_, ignored);
     file_.reset();
   }
@@ -204,7 +213,11 @@ class Transfer {
       begun_ = 0;
       if (!start_anew()) return false;
     }
-    if (begun_ == 0) std::ofstream(etag_file_) << new_etag_ << "\n";
+    if (begun_ == 0) {
+      // A checksum holds wherever the hub sends next time; of a store's answers not all have ETags.
+      std::ofstream(version_file_)
+          << (job_.sha256.empty() ? new_etag_ : version_by_checksum()) << "\n";
+    }
     return true;
   }
 
@@ -227,24 +240,20 @@ class Transfer {
     return true;
   }
 
-  void read_header(std::string line) {
-    const std::size_t colon = line.find(':');
+  void read_header(std::string_view line) {
+    words_.read(line);
     if (line.starts_with("HTTP/")) {  // after a redirection
       new_etag_.clear();
       whole_bytes_ = 0;
       is_page_ = false;
     }
-    if (colon == std::string::npos) return;
-    std::string name = line.substr(0, colon);
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](unsigned char c) { return std::tolower(c); });
-    line.erase(line.find_last_not_of(" \r\n") + 1);
-    const std::string value =
-        line.substr(std::min(line.find_first_not_of(' ', colon + 1), line.size()));
-    if (name == "content-range") read_whole_bytes(value);
-    if (name == "content-type") is_page_ = value.starts_with("text/html") && !wants_page();
-    if (name != "etag") return;
-    new_etag_ = value;
+    const HttpHeader header = parse_header(line);
+    if (header.name == "content-range") read_whole_bytes(header.value);
+    if (header.name == "content-type") {
+      is_page_ = header.value.starts_with("text/html") && !wants_page();
+    }
+    if (header.name != "etag") return;
+    new_etag_ = header.value;
     if (new_etag_.starts_with("W/")) new_etag_.clear();  // of equal meaning only (RFC 9110, 8.8.1)
   }
 
@@ -260,11 +269,12 @@ class Transfer {
 
   const Download& job_;
   std::filesystem::path part_;
-  std::filesystem::path etag_file_;
+  std::filesystem::path version_file_;
   std::unique_ptr<std::FILE, CloseFile> file_;
   ProgressMeter meter_;
-  std::string etag_;      // of what lies there
+  std::string version_;   // of what lies there: its ETag, or by its checksum
   std::string new_etag_;  // of what comes
+  RefusalWords words_;
   std::string write_problem_;
   bool is_page_ = false;           // what comes is no file
   std::uint64_t begun_ = 0;        // bytes there before

@@ -22,9 +22,9 @@ struct Download {
   std::function<std::string(int status)> meaning = {};
 };
 
-/// Fetches a file. What has come of an interrupted download waits beside the target as `.part`
-/// (with the server's name for that version, its ETag, in `.part.etag`) and is gone on with next
-/// time if the server still has the same version; without a strong ETag nothing is kept. Throws
+/// Fetches a file. What has come of an interrupted download waits beside the target as `.part` and
+/// is gone on with next time if it is of the same version, which `.part.etag` names: by the
+/// checksum, else by the server's ETag; without either (a strong one) nothing is kept. Throws
 /// Error for a server's refusal, a broken connection, a full disk, a wrong checksum or another
 /// download of the same file that is under way; the target is then untouched.
 void download(const Download& job);

@@ -6,11 +6,14 @@
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 
 #include "cli/pull/checksum.h"
 #include "cli/pull/chosen_files.h"
 #include "cli/pull/download.h"
+#include "cli/pull/refusal_words.h"
 #include "cli/terminal/console.h"
+#include "cli/terminal/progress_meter.h"
 #include "core/error.h"
 #include "io/formats/gguf_names.h"
 #include "io/json_text.h"
@@ -33,13 +36,27 @@ std::string first_line(const fs::path& file) {
   std::ifstream stream(file);
   std::string line;
   std::getline(stream, line);
-  line.erase(line.find_last_not_of(" \r\n\t") + 1);
   return line;
+}
+
+/// A token without what scripts and editors leave around it.
+std::string bare_token(std::string text) {
+  constexpr const char* kSpace = " \r\n\t";
+  text.erase(0, std::min(text.find_first_not_of(kSpace), text.size()));
+  text.erase(text.find_last_not_of(kSpace) + 1);
+  return text;
+}
+
+/// With the home folder for a ~ at the beginning, as the hub's own client reads its variables.
+fs::path with_home(const std::string& path) {
+  if (path != "~" && !path.starts_with("~/")) return path;
+  return variable("HOME") + path.substr(1);
 }
 
 /// The file in which the hub's own client keeps a token.
 fs::path token_file() {
-  if (const std::string home = variable("HF_HOME"); !home.empty()) return fs::path(home) / "token";
+  if (const std::string file = variable("HF_TOKEN_PATH"); !file.empty()) return with_home(file);
+  if (const std::string home = variable("HF_HOME"); !home.empty()) return with_home(home) / "token";
   if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) {
     return fs::path(cache) / "huggingface/token";
   }
@@ -71,15 +88,23 @@ std::string page_of(const Hub& hub, const std::string& repository) {
 /// Of what lies at `page`, as people see it.
 std::string refusal_text(int status, const std::string& page) {
   return fmt::format(
-      "the hub refused ({}): expected a repository that is open, or in $HF_TOKEN the token of "
-      "somebody who may read it and has accepted its conditions, if it has some, on {}",
+      "the hub refused ({}): expected a repository that exists and is open, or in $HF_TOKEN the "
+      "token of somebody who may read it and has accepted its conditions, if it has some, on {}",
       status, page);
+}
+
+/// Why there is no listing of what lies at `page`.
+std::string no_listing_text(int status, const std::string& page) {
+  if (status == 401 || status == 403) return refusal_text(status, page);
+  if (status == 404) return "the hub has no such repository (404)";
+  return fmt::format("the hub answered {}", status);
 }
 
 /// The text at `url` about what lies at `page`.
 std::string fetch_text(const Hub& hub, const std::string& url, const std::string& page,
                        const StopFlag& stop) {
   std::string text;
+  RefusalWords words;
   HttpTransfer transfer{.url = url,
                         .headers = headers_of(hub),
                         .goes_on = true,
@@ -88,6 +113,7 @@ std::string fetch_text(const Hub& hub, const std::string& url, const std::string
                               text += piece;
                               return text.size() <= kLargestListing;
                             },
+                        .on_header = [&](std::string_view line) { words.read(line); },
                         .stops = [&] { return stop.requested(); }};
   const TransferOutcome outcome = run_transfer(transfer);
   if (outcome.end == TransferOutcome::End::stopped) fail("pull {}: stopped", url);
@@ -95,11 +121,9 @@ std::string fetch_text(const Hub& hub, const std::string& url, const std::string
     fail("pull {}: expected a listing of at most {} bytes, found more", url, kLargestListing);
   }
   if (outcome.end != TransferOutcome::End::done) fail("pull {}: {}", url, outcome.problem);
-  if (outcome.status == 401 || outcome.status == 403) {
-    fail("pull {}: {}", url, refusal_text(outcome.status, page));
+  if (outcome.status >= 400) {
+    fail("pull {}: {}{}", url, no_listing_text(outcome.status, page), words.text(outcome.status));
   }
-  if (outcome.status == 404) fail("pull {}: the hub has no such repository (404)", url);
-  if (outcome.status >= 400) fail("pull {}: the hub answered {}", url, outcome.status);
   return text;
 }
 
@@ -146,6 +170,35 @@ bool is_here(const fs::path& path, const HubFile& file, const StopFlag& stop) {
   return file.sha256.empty() || checksum_of(path, &stop) == file.sha256;
 }
 
+/// Bytes of `files` that have not come to `folder`, as far as the hub says how large they are.
+std::uint64_t bytes_to_come(const fs::path& folder, const std::vector<HubFile>& files) {
+  std::uint64_t total = 0;
+  for (const HubFile& file : files) {
+    std::error_code problem;
+    std::uint64_t here = fs::file_size(folder / file.path, problem);
+    if (problem) here = fs::file_size(folder / (file.path + ".part"), problem);
+    if (problem) here = 0;
+    const std::uint64_t bytes = file.bytes.value_or(0);
+    const std::uint64_t rest = bytes - std::min(here, bytes);
+    total += std::min(rest, std::numeric_limits<std::uint64_t>::max() - total);
+  }
+  return total;
+}
+
+/// Before hours of fetching rather than behind them. `folder` need not be there.
+void refuse_without_room(const std::string& repository, const fs::path& folder,
+                         const std::vector<HubFile>& files) {
+  std::error_code problem;
+  fs::path place = folder;
+  while (!place.empty() && !fs::exists(place, problem)) place = place.parent_path();
+  const fs::space_info space = fs::space(place.empty() ? fs::path(".") : place, problem);
+  const std::uint64_t needed = bytes_to_come(folder, files);
+  if (problem || needed <= space.available) return;
+  fail("pull {}: {} needs {} more, {} are free: No space left on device", repository,
+       folder.string(), bytes_text(static_cast<double>(needed)),
+       bytes_text(static_cast<double>(space.available)));
+}
+
 }  // namespace
 
 bool is_safe_path(std::string_view path) {
@@ -161,11 +214,15 @@ Hub hub_of(const std::string& given) {
   Hub hub;
   hub.url = given.empty() ? variable("HF_ENDPOINT") : given;
   if (hub.url.empty()) hub.url = "https://huggingface.co";
+  if (!hub.url.starts_with("https://") && !hub.url.starts_with("http://")) {
+    throw UsageError(fmt::format("pull: {}: expected an address with https:// or http://, got {}",
+                                 given.empty() ? "$HF_ENDPOINT" : "--hub", quote(hub.url)));
+  }
   while (hub.url.ends_with('/')) hub.url.pop_back();
   for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}) {
-    if (hub.token.empty()) hub.token = variable(name);
+    if (hub.token.empty()) hub.token = bare_token(variable(name));
   }
-  if (hub.token.empty()) hub.token = first_line(token_file());
+  if (hub.token.empty()) hub.token = bare_token(first_line(token_file()));
   return hub;
 }
 
@@ -215,6 +272,7 @@ PulledFiles pull_from_hub(const Hub& hub, const HubName& name, const fs::path& f
     return is_refusal ? refusal_text(status, page_of(hub, name.repository)) : std::string();
   };
   PulledFiles pulled{.folder = folder / name.repository};
+  refuse_without_room(name.repository, pulled.folder, files);
   for (const HubFile& file : files) {
     const fs::path path = pulled.folder / file.path;
     std::error_code problem;

@@ -17,7 +17,8 @@ struct Hub {
   std::string token;  // empty: none
 };
 /// `given` (--hub), else $HF_ENDPOINT, else huggingface.co; the token of $HF_TOKEN,
-/// $HUGGING_FACE_HUB_TOKEN or the file that the hub's own client keeps.
+/// $HUGGING_FACE_HUB_TOKEN or the file that the hub's own client keeps ($HF_TOKEN_PATH, else in
+/// $HF_HOME). Throws UsageError for an address that is none of HTTP: a token is not sent by guess.
 Hub hub_of(const std::string& given);
 
 /// Whether `path` lies below the repository and its every part is a plain name: letters, digits and
@@ -54,7 +55,8 @@ struct PulledFiles {
 };
 
 /// Fetches what `name` says into `folder`/owner/name, going on with what is there of it; what is
-/// whole is not fetched again.
+/// whole is not fetched again. Throws Error, too, before it begins where the disk has no room for
+/// all.
 PulledFiles pull_from_hub(const Hub& hub, const HubName& name, const std::filesystem::path& folder,
                           const StopFlag& stop);
 

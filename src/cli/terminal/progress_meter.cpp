@@ -53,13 +53,14 @@ ProgressMeter::~ProgressMeter() {
   if (terminal_ && shown_) std::fputs("\r\x1b[K", stderr);
 }
 
-void ProgressMeter::update(std::uint64_t done, std::uint64_t total) {
+void ProgressMeter::update(std::uint64_t done, std::uint64_t total, std::uint64_t before) {
   const double ms = watch_.ms();
   if (ms < next_ms_) return;
   next_ms_ = ms + (terminal_ ? kTerminalMs : kPlainMs);
   shown_ = true;
   const int columns = terminal_ ? terminal_size().columns - 1 : INT_MAX;
-  const std::string text = progress_line(label_, {unit_, done, total, watch_.ms() / 1000}, columns);
+  const std::string text =
+      progress_line(label_, {unit_, done, total, watch_.ms() / 1000, before}, columns);
   if (terminal_) {
     std::fputs(("\r" + text + "\x1b[K").c_str(), stderr);
     std::fflush(stderr);
@@ -69,7 +70,8 @@ void ProgressMeter::update(std::uint64_t done, std::uint64_t total) {
 }
 
 std::string progress_line(std::string_view label, const WorkState& state, int columns) {
-  const double rate = static_cast<double>(state.done) / state.seconds;
+  const std::uint64_t new_count = state.done - std::min(state.before, state.done);
+  const double rate = static_cast<double>(new_count) / state.seconds;
   const bool is_bytes = state.unit == ProgressMeter::Unit::bytes;
   const auto amount = [&](std::uint64_t count) {
     return is_bytes ? bytes_text(static_cast<double>(count)) : fmt::format("{}", count);

@@ -19,8 +19,8 @@ class ProgressMeter {
   ProgressMeter(const ProgressMeter&) = delete;
   ProgressMeter& operator=(const ProgressMeter&) = delete;
 
-  /// `total` 0: not known.
-  void update(std::uint64_t done, std::uint64_t total);
+  /// `total` 0: not known. `before`: how much of what is done was done when the meter began.
+  void update(std::uint64_t done, std::uint64_t total, std::uint64_t before = 0);
 
  private:
   std::string label_;
@@ -36,6 +36,7 @@ struct WorkState {
   ProgressMeter::Unit unit = ProgressMeter::Unit::items;
   std::uint64_t done = 0, total = 0;  // total 0: not known
   double seconds = 0;                 // so far
+  std::uint64_t before = 0;           // of `done`, but not in these seconds
 };
 /// The line that a meter shows, of at most `columns` characters: where they are too few the label
 /// is shortened, then the end.

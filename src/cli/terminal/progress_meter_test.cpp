@@ -20,6 +20,13 @@ TEST(ProgressLine, SaysHowFarHowFastAndHowMuchLonger) {
   EXPECT_EQ(progress_line("score", {.done = 5, .seconds = 2}, 80), "score: 5, 2.5/s");
 }
 
+TEST(ProgressLine, WhatWasThereBeforeMakesTheWorkNoFaster) {
+  WorkState gone_on = kHalf;
+  gone_on.before = 400'000'000;
+  EXPECT_EQ(progress_line("pull x", gone_on, 80),
+            "pull x: 500.0 MB of 4.00 GB (12%), 10.0 MB/s, 5:50 min left");
+}
+
 TEST(ProgressLine, ShortensTheLabelToTheWidth) {
   EXPECT_EQ(progress_line("pull model-00001-of-00004.safetensors", kHalf, 79),
             "pull model-00001-of-00004…: 500.0 MB of 4.00 GB (12%), 50.0 MB/s, 1:10 min left");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 #include <iterator>
 
 namespace talon {
@@ -36,6 +37,12 @@ bool has_word(std::string_view name, std::initializer_list<std::string_view> wor
   const std::string lower = lower_of(name);
   return std::ranges::any_of(
       words, [&](std::string_view word) { return lower.find(word) != std::string::npos; });
+}
+
+/// An importance matrix, by which a model was quantised: imatrix_unsloth.gguf, NAME-imatrix.gguf.
+bool is_named_as_matrix(std::string_view path) {
+  const std::string name = lower_of(path.substr(path.rfind('/') + 1));
+  return name.starts_with("imatrix") || name.ends_with("imatrix.gguf");
 }
 
 /// A prediction layer alone, as llama.cpp's converter names it. A model that keeps its layer may
@@ -86,6 +93,8 @@ bool is_model_file(std::string_view name) {
 
 std::vector<std::string> models_among(const std::vector<std::string>& files) {
   std::vector<std::string> models = sorted_of(files, is_model_file);
+  std::vector<std::string> but_matrices = sorted_of(models, std::not_fn(is_named_as_matrix));
+  if (!but_matrices.empty()) return but_matrices;
   if (!models.empty()) return models;
   return sorted_of(
       files, [](const std::string& file) { return is_head_file(file) && !is_further_part(file); });

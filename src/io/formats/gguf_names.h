@@ -18,8 +18,9 @@ bool is_head_file(std::string_view name);
 /// nor a projector of pictures.
 bool is_model_file(std::string_view name);
 
-/// Of the files of a repository or folder those that stand for it, sorted: its models, or where it
-/// has none what is called a head (models are, too: Eagle-7B), each by its first part.
+/// Of the files of a repository or folder those that stand for it, sorted: its models, beside which
+/// what is called an importance matrix (imatrix) is none, or where it has no model what is called a
+/// head (models are, too: Eagle-7B), each by its first part.
 std::vector<std::string> models_among(const std::vector<std::string>& files);
 /// Of them `name` and the other parts of the same model, sorted. A name may also be what the only
 /// such model ends with, in any case: its quantisation, as Q4_K_M. Empty: it is not there.

@@ -42,6 +42,16 @@ TEST(GgufNames, WhereThereIsNoModelWhatIsCalledAHeadStandsForTheFolder) {
   EXPECT_EQ(models_among({"README.md"}), Names{});
 }
 
+TEST(GgufNames, BesideAModelAnImportanceMatrixIsNone) {
+  using Names = std::vector<std::string>;
+  for (const char* matrix : {"imatrix_unsloth.gguf", "m-imatrix.gguf", "all/imatrix-m-Q8_0.gguf"}) {
+    EXPECT_EQ(models_among({matrix, "m-Q8_0.gguf"}), Names{"m-Q8_0.gguf"}) << matrix;
+    EXPECT_EQ(parts_among({matrix, "m-Q8_0.gguf"}, "q8_0"), Names{"m-Q8_0.gguf"}) << matrix;
+    EXPECT_EQ(models_among({matrix}), Names{matrix}) << "models are called so, too";
+  }
+  EXPECT_EQ(models_among({"m-imatrix-Q4_0.gguf", "m-Q8_0.gguf"}).size(), 2u);
+}
+
 TEST(GgufNames, ANameStandsForAllPartsOfItsModel) {
   using Names = std::vector<std::string>;
   const Names files = {"a/m-00002-of-00002.gguf", "a/m-00001-of-00002.gguf", "b/m.gguf"};

@@ -177,6 +177,9 @@ TEST_F(Heads, ThatNameOnlyOtherModelsAreOfAnother) {
   write_pairing(stranger, {"a.gguf"}, "1234");
   EXPECT_TRUE(is_head_of_another(stranger / "a.gguf", "4321"));
   EXPECT_FALSE(is_head_of_another(stranger / "b.gguf", "4321"));
+  write_pairing(stranger, {"Q8/a.gguf"}, "1234");
+  EXPECT_TRUE(is_head_of_another(stranger / "Q8/a.gguf", "4321"));
+  EXPECT_FALSE(is_head_of_another(stranger / "Q8/a.gguf", "1234"));
   EXPECT_FALSE(is_head_of_another(root_ / "missing", "1234"));
 }
 

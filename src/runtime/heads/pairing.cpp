@@ -101,6 +101,25 @@ std::string target_of_folder(const fs::path& folder) {
   return origin == json.end() ? "" : text_in(*origin, kFingerprint);
 }
 
+/// The models that `head` is noted for in its folder or, as a file of a repository is, above it.
+std::vector<std::string> noted_targets(const fs::path& head, bool is_folder) {
+  constexpr int kMostFolders = 3;
+  std::error_code problem;
+  const fs::path whole = fs::absolute(head, problem).lexically_normal();
+  std::vector<std::string> targets;
+  fs::path folder = is_folder ? whole : whole.parent_path();
+  for (int i = 0; i < kMostFolders; ++i, folder = folder.parent_path()) {
+    const fs::path file = folder / kPairingFile;
+    if (!fs::is_regular_file(file, problem)) continue;
+    const std::string name = folder == whole ? kItself : whole.lexically_relative(folder).string();
+    for (const Pairing& pairing : pairings_in(file)) {
+      const bool is_paired = std::ranges::find(pairing.heads, name) != pairing.heads.end();
+      if (is_paired) targets.push_back(pairing.fingerprint);
+    }
+  }
+  return targets;
+}
+
 }  // namespace
 
 std::vector<fs::path> heads_of_folder(const fs::path& folder, const std::string& fingerprint) {
@@ -123,16 +142,8 @@ std::vector<fs::path> heads_of_folder(const fs::path& folder, const std::string&
 bool is_head_of_another(const fs::path& head, const std::string& fingerprint) {
   std::error_code problem;
   const bool is_folder = fs::is_directory(head, problem);
-  const fs::path folder = is_folder ? head : head.parent_path();
-  const std::string name = is_folder ? kItself : head.filename().string();
-  std::vector<std::string> targets;
-  if (const fs::path file = folder / kPairingFile; fs::is_regular_file(file, problem)) {
-    for (const Pairing& pairing : pairings_in(file)) {
-      const bool is_paired = std::ranges::find(pairing.heads, name) != pairing.heads.end();
-      if (is_paired) targets.push_back(pairing.fingerprint);
-    }
-  }
-  targets.push_back(is_folder                     ? target_of_folder(folder)
+  std::vector<std::string> targets = noted_targets(head, is_folder);
+  targets.push_back(is_folder                     ? target_of_folder(head)
                     : head.extension() == ".gguf" ? target_of_gguf(head)
                                                   : "");
   std::erase(targets, "");
