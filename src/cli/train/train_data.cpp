@@ -89,7 +89,6 @@ class TrainData : public Command {
     options_.max_new = responses_.empty() ? plan_.max_new : 1;
     options_.kv = cache_type(loaded.model, model_.kv);
     choose_features(loaded.model.config);
-    plan_.temperatures = TemperatureMix(mix_);
     const DataPlan plan = make_plan(loaded);
     const Manifest manifest = add_run(folder_, target_of(loaded), run_json(loaded, plan));
     ShardWriter writer({folder_, plan_.shard, plan_.shards, manifest.shard_kind()},
@@ -153,6 +152,7 @@ class TrainData : public Command {
     }
     if (prompts_.empty()) read_as_they_are();
     parse_shard(shard_, plan_);
+    plan_.temperatures = TemperatureMix(mix_);
     const auto shards = static_cast<std::uint64_t>(plan_.shards);
     options_.tokens = (tokens_ + shards - 1) / shards;
   }
@@ -180,7 +180,10 @@ class TrainData : public Command {
     }
     if (!responses_.empty())
       throw UsageError("--responses: expected a model that writes; pictures are drawn");
-    if (app_->count("--temperature-mix") == 0) mix_ = kPictureMix;
+    if (app_->count("--temperature-mix") == 0) {
+      mix_ = kPictureMix;
+      plan_.temperatures = TemperatureMix(mix_);
+    }
     plan_.max_new = image.answer_tokens();
     options_.guidance = static_cast<float>(guidance_);
     plan_.guidance = options_.guidance;

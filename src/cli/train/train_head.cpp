@@ -28,6 +28,7 @@ const OptionOfKinds kOptionsOfHeads[] = {
     {"--weights", {"eagle", "eagle3", "medusa", "dflash", "peagle"}},
     {"--steps", {"eagle", "eagle3", "medusa", "dflash", "peagle"}},
     {"--noise", {"eagle"}},
+    {"--loss-feature", {"eagle", "medusa"}},
 };
 
 Choices<std::string> trained_kinds() {

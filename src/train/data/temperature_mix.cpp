@@ -15,7 +15,7 @@ double parse(std::string_view text, std::string_view mix, double most) {
   const bool is_number = error == std::errc() && end == text.data() + text.size();
   if (!is_number || !(value >= 0 && value <= most)) {
     throw UsageError(
-        fmt::format("temperature mix \"{}\": expected TEMPERATURE[-TO][:WEIGHT],... with numbers "
+        fmt::format("--temperature-mix \"{}\": expected TEMPERATURE[-TO][:WEIGHT],... with numbers "
                     "from 0 to {}, found \"{}\"",
                     mix, most, text));
   }
@@ -41,7 +41,7 @@ TemperatureMix::TemperatureMix(std::string_view text) : text_(text) {
     begin = comma + 1;
   }
   if (sum <= 0) {
-    throw UsageError(fmt::format("temperature mix \"{}\": expected weights above 0", text));
+    throw UsageError(fmt::format("--temperature-mix \"{}\": expected weights above 0", text));
   }
   for (Part& part : parts_) part.weight /= sum;
 }

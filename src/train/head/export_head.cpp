@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "draft/head/draft_vocabulary.h"
+#include "draft/head/head_config.h"
 #include "draft/head/head_tensors.h"
 #include "io/atomic_file.h"
 #include "io/checkpoint.h"
@@ -387,6 +388,23 @@ void import_head(const std::filesystem::path& path, const HeadShape& shape,
   }
   head.refuse_others();
   parameters.refresh_low();
+}
+
+void check_form(const std::filesystem::path& path, HeadKind kind, const DatasetInfo& data) {
+  if (kind != HeadKind::eagle3 && kind != HeadKind::peagle) return;
+  const std::string doing = fmt::format("import head {}", path.string());
+  const Checkpoint checkpoint = open_checkpoint(path);
+  const HeadConfig config = read_head_config(checkpoint, HeadTensors(checkpoint));
+  const std::pair<const char*, bool> flags[] = {
+      {"norm_before_residual", config.norm_before_residual}, {"norm_output", config.norm_output}};
+  for (const auto& [key, is_set] : flags) {
+    if (!is_set) continue;
+    fail("{}: \"{}\": expected false, as heads are trained here, found true", doing, key);
+  }
+  const auto streams = std::span(data.taps).first(data.taps.size() - 1);  // then the last vector
+  if (config.tap_layers.empty() || std::ranges::equal(config.tap_layers, streams)) return;
+  fail("{}: tap layers: expected {}, as the data has, found {}", doing, fmt::join(streams, ", "),
+       fmt::join(config.tap_layers, ", "));
 }
 
 }  // namespace talon

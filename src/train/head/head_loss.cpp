@@ -17,6 +17,7 @@ struct Wanted {
   WantedTokens tokens;
   Tensor p;              // [queries, tokens], if a loss needs it
   Tensor noise, winner;  // T * G, [queries, tokens], and its draws, [queries], if a loss needs them
+  Tensor share;          // [queries], of the head's logits in that race, as coupled_share()
   Tensor likeliest;      // [queries], if asked for
 };
 
@@ -29,6 +30,13 @@ Tensor race_noise(const Batch& batch, std::int64_t tokens, std::uint64_t seed) {
                            .neg_()
                            .to(batch.wanted.device());
   return noise * batch.temperature.unsqueeze(1);
+}
+
+/// What a coupled draft's logits are multiplied by beforehand: 1, but where nothing is drawn that
+/// which leaves them as they are.
+Tensor coupled_share(const Tensor& temperature, const CouplingWeights& coupling) {
+  const double undone = 1 / (coupling.gain * coupling.sharpness);
+  return (temperature > 0).to(temperature.scalar_type()) * (1 - undone) + undone;
 }
 
 Wanted make_wanted(const TargetTables& target, const Batch& batch, const Tensor& chosen,
@@ -56,6 +64,7 @@ Wanted make_wanted(const TargetTables& target, const Batch& batch, const Tensor&
   if (options.coupled > 0) {
     wanted.noise = race_noise(batch, p.size(1), seed).to(wanted.rows.scalar_type());
     wanted.winner = (logits.to(wide) + wanted.noise).argmax(1);
+    wanted.share = coupled_share(batch.temperature, options.coupling).to(wanted.rows.scalar_type());
   }
   return wanted;
 }
@@ -93,8 +102,10 @@ HeadLoss head_loss(const HeadModel& model, const TargetTables& target, const Bat
                       variation_loss(h, wanted.rows, wanted.p.index_select(0, row), weight);
     }
     if (options.coupled > 0) {
-      sum = sum + options.coupled * coupled_loss(h, wanted.rows, wanted.noise.index_select(0, row),
-                                                 wanted.winner.index_select(0, row), {}, weight);
+      const Tensor scaled = h * wanted.share.index_select(0, row).unsqueeze(1);
+      sum = sum + options.coupled *
+                      coupled_loss(scaled, wanted.rows, wanted.noise.index_select(0, row),
+                                   wanted.winner.index_select(0, row), options.coupling, weight);
     }
     if (options.feature > 0) {
       const double scale = 1 / options.feature_rms;

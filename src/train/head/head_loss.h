@@ -18,7 +18,8 @@ struct LossOptions {
   double acceptance = 0;  // -log of the likelihood of acceptance
   double variation = 0;   // total variation: 1 - the likelihood of acceptance
   double coupled = 0;     // -log of the chance that a coupled draft gives to the token drawn
-  double feature = 0;     // smooth-L1 to the target's vector (EAGLE-1)
+  CouplingWeights coupling = {};
+  double feature = 0;  // smooth-L1 to the target's vector (EAGLE-1)
   double decay = 0.8;
   double feature_rms = 1;  // by which features are divided before smooth-L1
 };
@@ -37,7 +38,8 @@ torch::Tensor target_logits(const TargetTables& target, const torch::Tensor& vec
 
 /// The loss of a batch over the tokens `chosen` ([tokens] i64, ascending): target and head are both
 /// restricted to them and renormalised. `seed` is that of the noise of the coupled loss, one row a
-/// position, at the temperature of the position's answer.
+/// position, at the temperature of the position's answer; at 0 drafts take the head's logits as
+/// they are (docs/methods.md 3.5).
 HeadLoss head_loss(const HeadModel& model, const TargetTables& target, const Batch& batch,
                    const torch::Tensor& chosen, int steps, const LossOptions& options,
                    std::uint64_t seed, bool count_right);

@@ -10,6 +10,16 @@
 #include "train/head/target/target_weights.h"
 
 namespace talon {
+namespace {
+
+/// As drafters of such heads weigh the noise unless told otherwise (their options beta and gamma).
+CouplingWeights coupling_of(HeadKind kind) {
+  CouplingWeights weights;
+  if (kind == HeadKind::draft) weights.gain = 1;
+  return weights;
+}
+
+}  // namespace
 
 void check_options(const HeadTrainOptions& options, const ModelConfig& target) {
   if (options.rank >= options.ranks) {
@@ -59,6 +69,7 @@ LossOptions loss_options(const HeadTrainOptions& options, double feature_rms) {
           .acceptance = options.acceptance,
           .variation = options.variation,
           .coupled = options.coupled,
+          .coupling = coupling_of(head_kind_of(options.kind)),
           .feature = options.feature < 0 ? feature : options.feature,
           .feature_rms = feature_rms};
 }

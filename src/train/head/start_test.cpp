@@ -153,6 +153,33 @@ TEST(TrainHead, HeadWithFurtherPartsIsRefusedByTheirTensor) {
       << failure_of(options);
 }
 
+/// Its tensors fit, but it computes otherwise than heads that are trained here, or reads others of
+/// the target's layers.
+TEST(TrainHead, HeadOfAnotherFormIsRefusedByWhatItsConfigurationSays) {
+  DataFolder data, first, second;
+  write_stories(data.path(), 20);
+  HeadTrainOptions options = small_run(data, first);
+  options.epochs = 0.001;  // one step
+  const std::filesystem::path head = train(options).head;
+  options.start = head.string();
+  options.out = second.path().string();
+  const Json own = Json::parse(bytes_of(head / "config.json"));
+  const auto failure_with = [&](const char* key, const Json& value) {
+    Json config = own;
+    config[key] = value;
+    std::ofstream(head / "config.json") << config.dump();
+    return failure_of(options);
+  };
+  for (const char* key : {"norm_before_residual", "norm_output"}) {
+    const std::string failure = failure_with(key, true);
+    EXPECT_NE(failure.find(key), std::string::npos) << failure;
+  }
+  const std::string failure = failure_with("tap_layers", Json::array({1, 2, 3}));
+  EXPECT_NE(failure.find("expected 1, 2, 4, as the data has, found 1, 2, 3"), std::string::npos)
+      << failure;
+  EXPECT_EQ(failure_with("tap_layers", own["tap_layers"]), "");
+}
+
 TEST(TokenCounts, OfFewNewTextsDoNotOutweighWhatTheHeadBeforeDrafts) {
   TokenCounts counts(8);
   counts[5] = 60;

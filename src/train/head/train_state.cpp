@@ -147,9 +147,12 @@ std::optional<FeatureScales> stored_scales(const std::filesystem::path& file) {
   }
 }
 
-void load_start(const std::filesystem::path& path, const HeadShape& shape,
+void load_start(const std::filesystem::path& path, const HeadShape& shape, const DatasetInfo& data,
                 ParameterStore& parameters) {
-  if (is_head_file(path)) return import_head(path, shape, parameters);
+  if (is_head_file(path)) {
+    import_head(path, shape, parameters);
+    return check_form(path, shape.kind, data);
+  }
   copy_tensor(read_safetensors(path), "average", parameters.values());
   parameters.refresh_low();
 }

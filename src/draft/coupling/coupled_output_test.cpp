@@ -1,0 +1,104 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "backend/reference/reference.h"
+#include "draft/drafter.h"
+#include "draft/output_head.h"
+#include "sample/race.h"
+
+// The chances that a head gives to tokens whose draw is foreseen, and to others.
+namespace talon::coupled_output_test {
+namespace {
+
+constexpr int kTokens = 5;
+constexpr std::array<TokenId, kTokens> kTargetToken = {3, 70, 8, 64, 2};
+constexpr Coupling kCoupling{.beta = 1.6, .gamma = 0.7};
+const PositionRandom kRandom(7, 2);
+
+/// A head whose logits are its features.
+class LogitHead {
+ public:
+  explicit LogitHead(const Coupling& coupling) : identity_(kTokens * kTokens) {
+    for (std::size_t i = 0; i < kTokens; ++i) identity_[i * (kTokens + 1)] = 1;
+    matrix_ = backend_->load_weight(
+        {"matrix", StorageType::f32, kTokens, kTokens, std::as_bytes(std::span(identity_)), {}},
+        WeightLayout::as_stored);
+    output_.emplace(*backend_, *matrix_, kTargetToken, coupling);
+  }
+
+  RowChildren children(const std::vector<float>& logits, std::span<const DraftPlace> places) {
+    const Buffer features = backend_->allocate(static_cast<int>(logits.size()) / kTokens, kTokens);
+    backend_->upload(logits, features.view());
+    return output_->top_children(features.view(), kTokens, places);
+  }
+
+ private:
+  std::unique_ptr<Backend> backend_ = make_reference_backend(1);
+  std::vector<float> identity_;
+  std::unique_ptr<Weight> matrix_;
+  std::optional<OutputHead> output_;
+};
+
+double score(float logit, TokenId token, const DraftPlace& place) {
+  if (!place.races()) return static_cast<double>(logit);
+  const double gumbel = -RaceNoise(*place.random, place.position).log_exponential(token);
+  return kCoupling.gamma *
+         (kCoupling.beta * static_cast<double>(logit) + place.temperature * gumbel);
+}
+
+/// Whether the children of row `row` have the softmax of these scores.
+void expect_chances(const RowChildren& children, std::size_t row, std::span<const float> logits,
+                    const DraftPlace& place) {
+  ASSERT_EQ(children.count, kTokens);
+  std::array<double, kTokens> weight{};
+  double sum = 0;
+  for (std::size_t i = 0; i < kTokens; ++i)
+    sum += weight[i] = std::exp(score(logits[row * kTokens + i], kTargetToken[i], place));
+  for (std::size_t i = row * kTokens; i < (row + 1) * kTokens; ++i) {
+    const auto token = std::ranges::find(kTargetToken, children.token[i]) - kTargetToken.begin();
+    ASSERT_LT(token, kTokens);
+    const double chance = weight[static_cast<std::size_t>(token)] / sum;
+    EXPECT_NEAR(children.log_p[i], std::log(chance), 1e-3) << "row " << row;
+  }
+  const auto first = children.log_p.begin() + static_cast<std::ptrdiff_t>(row * kTokens);
+  EXPECT_TRUE(std::is_sorted(first, first + kTokens, std::greater()));
+}
+
+const std::vector<float> kLogits = {0.5F, -1, 2, 0, 1.5F, 3, 2, 1, 0, -1, 0, 0.2F, 0.1F, 0, 0.3F};
+
+TEST(CoupledOutput, RanksByLogitsAndTheNoiseOfEachRowsPlaceByTheTargetsTokens) {
+  LogitHead head(kCoupling);
+  const std::vector<DraftPlace> places = {{&kRandom, 40, 0.7}, {}, {&kRandom, 41, 1.3}};
+  const RowChildren children = head.children(kLogits, places);
+  for (std::size_t row = 0; row < places.size(); ++row)
+    expect_chances(children, row, kLogits, places[row]);
+}
+
+/// Logits divided by a low temperature would promise far more than comes true.
+TEST(CoupledOutput, WithoutNoiseChancesDoNotDependOnTheTemperature) {
+  const SamplerOptions cold{.temperature = 0.3};
+  DraftJob job;
+  job.random = &kRandom;
+  job.sampler = &cold;
+  for (const bool races : {false, true}) {
+    job.races = races;
+    Coupling coupling = kCoupling;
+    coupling.on = !races;
+    LogitHead head(coupling);
+    const std::vector<DraftPlace> places(3, first_place(job, coupling));
+    const RowChildren children = head.children(kLogits, places);
+    for (std::size_t row = 0; row < places.size(); ++row)
+      expect_chances(children, row, kLogits, {});
+  }
+}
+
+}  // namespace
+}  // namespace talon::coupled_output_test
