@@ -43,6 +43,7 @@ Buffer WeightReader::vector(std::string_view name, bool present,
   dequantize(tensor.type, tensor.bytes, values);
   if (!order.empty()) {
     const std::vector<float> stored = values;
+    values.resize(order.size());
     for (std::size_t i = 0; i < order.size(); ++i)
       values[i] = stored[static_cast<std::size_t>(order[i])];
   }

@@ -21,8 +21,8 @@ class WeightReader {
   /// Row i is stored row row_order[i]; empty: as stored.
   std::unique_ptr<Weight> matrix(std::string_view name, WeightLayout layout,
                                  std::span<const std::int32_t> row_order = {});
-  /// One row of all values. Null unless it should be `present`. Value i is stored value order[i];
-  /// empty: as stored.
+  /// One row of all values. Null unless it should be `present`. Value i is stored value order[i],
+  /// and there are as many as `order` has; empty: as stored.
   Buffer vector(std::string_view name, bool present = true,
                 std::span<const std::int32_t> order = {});
   Buffer upload(std::span<const float> values, int rows, int cols);

@@ -93,7 +93,10 @@ std::vector<FeatureTap> taps_to_keep(const LearningHead& head, const ModelConfig
   const Checkpoint checkpoint = open_checkpoint(head.path);
   const HeadTensors tensors(checkpoint);
   HeadConfig config = read_head_config(checkpoint, tensors);
-  if (!head.taps.empty()) config.tap_layers = layers_named(head.taps);
+  if (!head.taps.empty()) {
+    config.tap_layers = layers_named(head.taps);
+    config.tap_count = TapCount::sure;
+  }
   std::vector<FeatureTap> taps = fit_to_target(config, target, tensors.doing());
   if (config.generation == HeadGeneration::eagle1) {
     taps.clear();

@@ -102,6 +102,16 @@ const Variant kVariants[] = {
        files.config["layer_types"] = {"sliding_attention", "full_attention"};
        files.config["sliding_window"] = 6;
      }},
+    {"sliding_and_not_causal", "dflash",
+     [](HeadFiles& files) {
+       files.config["layer_types"] = {"sliding_attention", "full_attention"};
+       files.config["sliding_window"] = 6;
+       files.config["dflash_config"]["causal"] = false;
+     }},
+    {"sliding_of_speculators", "dflash",
+     [](HeadFiles& files) {
+       make_speculators(files, {"sliding_attention", "full_attention"});
+     }},
     {"causal_and_sliding", "dflash",
      [](HeadFiles& files) {
        make_speculators(files, {"sliding_attention", "sliding_attention"});
@@ -324,10 +334,6 @@ const Variant kUnwritten[] = {
        files.config["markov_head_type"] = "rnn";
        files.add("markov_head.joint_proj.weight", {48, 96}, zeros(48 * 96));
        files.add("markov_head.joint_proj.bias", {48}, zeros(48));
-     }},
-    {"found blocks that are causal in some layers only", "dflash",
-     [](HeadFiles& files) {
-       make_speculators(files, {"sliding_attention", "full_attention"});
      }},
     {"found factors of frequencies", "dflash",
      [](HeadFiles& files) {

@@ -420,6 +420,7 @@ TEST(BlockHeads, AWindowThatHoldsTheTextChangesNothingAndAShorterOneDoes) {
     HeadFiles files = full;
     files.config["layer_types"] = {"sliding_attention", "sliding_attention"};
     files.config["sliding_window"] = window;
+    files.config["dflash_config"]["causal"] = false;
     return rounds_of("dflash:weights=f32,topk=1", files);
   };
   const auto expected = rounds_of("dflash:weights=f32,topk=1", full);

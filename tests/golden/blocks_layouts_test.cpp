@@ -218,6 +218,53 @@ TEST(BlockLayouts, GuessAsManyPlacesAsAreAskedFor) {
   }
 }
 
+/// ModelOpt's DSpark has DFlash's architecture, other names and all keys in one place.
+TEST(BlockLayouts, OfModelOptAndDSparkAreDeepSpecsUnderOtherNames) {
+  const std::vector<float> zeros(48 * 96);
+  const auto add = [&](HeadFiles& files, const std::string& name, std::int64_t rows,
+                       std::int64_t cols) {
+    files.add(name + ".weight", {rows, cols}, {zeros.begin(), zeros.begin() + rows * cols});
+    files.add(name + ".bias", {rows}, {zeros.begin(), zeros.begin() + rows});
+  };
+  for (const char* kind : {"vanilla", "gated", "rnn"}) {
+    HeadFiles official = head_of("dspark");
+    official.config["markov_head_type"] = kind;
+    if (kind == std::string("gated")) add(official, "markov_head.gate_proj", 16, 80);
+    if (kind == std::string("rnn")) add(official, "markov_head.joint_proj", 48, 96);
+    HeadFiles files = official;
+    files.config["architectures"] = {"DFlashDraftModel"};
+    for (const char* key :
+         {"target_layer_ids", "mask_token_id", "markov_rank", "markov_head_type"}) {
+      files.config["dflash_config"][key] = official.config.at(key);
+      files.config.erase(key);
+    }
+    files.config["dflash_config"]["projector_type"] = "dspark";
+    files.config["dflash_config"]["shift_label"] = true;
+    files.config.erase("confidence_head_with_markov");
+    files.rename_prefix("markov_head.", "");
+    files.rename_prefix("confidence_head.proj.", "confidence_proj.");
+    const std::string drafter = "dspark:weights=f32,nodes=9,stop=0.1";
+    expect_same_drafts(rounds_of(drafter, files), rounds_of(drafter, official));
+  }
+}
+
+TEST(BlockLayouts, TellByATensorWhatConfidenceReads) {
+  HeadFiles files = head_of("dspark");
+  files.config.erase("confidence_head_with_markov");
+  EXPECT_FALSE(rounds_of("dspark:stop=0.1", files).empty());
+  files.add("confidence_head.proj.weight", {1, 64}, std::vector<float>(64));
+  EXPECT_FALSE(rounds_of("dspark:stop=0.1", files).empty());
+}
+
+TEST(BlockLayouts, OfDominoAreRefusedByTheirArchitecture) {
+  HeadFiles files = head_of("dflash");
+  files.config["architectures"] = {"DominoDraftModel"};
+  const std::string message = test::message_of([&] { rounds_of("dflash", files); });
+  EXPECT_NE(message.find("\"architectures\": expected DFlashDraftModel"), std::string::npos)
+      << message;
+  EXPECT_NE(message.find("found [\"DominoDraftModel\"]"), std::string::npos) << message;
+}
+
 TEST(BlockLayouts, WithoutConfidenceCannotEndBranchesByIt) {
   HeadFiles files = head_of("dspark");
   files.tensors.erase("confidence_head.proj.weight");

@@ -72,24 +72,73 @@ TEST_P(BlockWindow, HasTheFirstTokensOfTheTextBesideIt) {
 INSTANTIATE_TEST_SUITE_P(All, BlockWindow, testing::Values("dflash", "dspark", "peagle"),
                          [](const auto& tested) { return std::string(tested.param); });
 
+/// A DFlash head all of whose layers slide.
+HeadFiles sliding_head(int window) {
+  HeadFiles files = head_of("dflash");
+  files.config["layer_types"] = {"sliding_attention", "sliding_attention"};
+  files.config["sliding_window"] = window;
+  return files;
+}
+
+HeadFiles not_causal(HeadFiles files) {
+  files.config["dflash_config"]["causal"] = false;
+  return files;
+}
+
+void expect_near(const std::vector<EagleRound>& found, const std::vector<EagleRound>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_EQ(found[i].tree.tokens(), expected[i].tree.tokens());
+    for (NodeId node = 1; node < found[i].tree.size(); ++node) {
+      EXPECT_NEAR(found[i].tree[node].log_p, expected[i].tree[node].log_p, 1e-4);
+    }
+  }
+}
+
 /// A layer that slides by itself lists what it sees, one that is given a window leaves out what it
 /// does not: the same keys.
 TEST(BlockWindows, AreThoseOfLayersThatSlideByThemselves) {
   const HeadFiles full = head_of("dflash");
   for (const int window : {1, 3, 7, 200}) {
-    HeadFiles sliding = full;
-    sliding.config["layer_types"] = {"sliding_attention", "sliding_attention"};
-    sliding.config["sliding_window"] = window;
-    const auto expected = rounds_of("dflash:weights=f32,topk=1", sliding);
-    const auto found = rounds_of(fmt::format("dflash:weights=f32,topk=1,window={}", window), full);
-    ASSERT_EQ(found.size(), expected.size());
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      ASSERT_EQ(found[i].tree.tokens(), expected[i].tree.tokens()) << window;
-      for (NodeId node = 1; node < found[i].tree.size(); ++node) {
-        EXPECT_NEAR(found[i].tree[node].log_p, expected[i].tree[node].log_p, 1e-4) << window;
-      }
-    }
+    SCOPED_TRACE(window);
+    expect_near(rounds_of(fmt::format("dflash:weights=f32,topk=1,window={}", window), full),
+                rounds_of("dflash:weights=f32,topk=1", not_causal(sliding_head(window))));
   }
+}
+
+/// Rows of layers that slide see no later ones of the block, unless the files say otherwise.
+TEST(BlockWindows, OfLayersThatSlideEndWithARow) {
+  const std::string drafter = "dflash:weights=f32,topk=1";
+  const HeadFiles full = head_of("dflash"), sliding = sliding_head(200);
+  HeadFiles causal = full;
+  causal.config["is_causal"] = true;
+  EXPECT_NE(trees_of(drafter, causal), trees_of(drafter, full));
+  expect_near(rounds_of(drafter, sliding), rounds_of(drafter, causal));
+  for (const char* key : {"is_causal", "causal", "causal_head"}) {
+    HeadFiles said = sliding;
+    said.config["dflash_config"][key] = false;
+    expect_near(rounds_of(drafter, said), rounds_of(drafter, full));
+  }
+  HeadFiles said = sliding;
+  said.config["sliding_window_non_causal"] = true;
+  expect_near(rounds_of(drafter, said), rounds_of(drafter, full));
+}
+
+/// ModelOpt's and Xiaomi's heads: their layers are called full all the same.
+TEST(BlockWindows, OfAllLayersMayBeSaidByOneKey) {
+  const std::string drafter = "dflash:weights=f32,nodes=12";
+  const Trees expected = trees_of(drafter, not_causal(sliding_head(3)));
+  EXPECT_NE(expected, trees_of(drafter, head_of("dflash")));
+  HeadFiles files = head_of("dflash");
+  Json& keys = files.config["dflash_config"];
+  keys["use_swa"] = true;
+  keys["swa_window_size"] = 3;
+  EXPECT_EQ(trees_of(drafter, files), expected);
+  keys.erase("swa_window_size");
+  const std::string message = test::message_of([&] { trees_of(drafter, files); });
+  EXPECT_NE(message.find("\"sliding_window\": expected an integer"), std::string::npos) << message;
+  files.config["sliding_window"] = 3;
+  EXPECT_EQ(trees_of(drafter, files), expected);
 }
 
 /// Of a head with layers of both kinds the window cuts those that see all, and no others.

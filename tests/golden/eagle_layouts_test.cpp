@@ -82,6 +82,12 @@ void to_specforge3(HeadFiles& files) {
   files.add("embed_tokens.weight", {512, 64}, target_embedding());
 }
 
+/// NVIDIA's ModelOpt: the official architecture beside SpecForge's keys.
+void to_model_opt3(HeadFiles& files) {
+  files.config["eagle_config"] = {{"eagle_aux_hidden_state_layer_ids", {0, 1, 3}},
+                                  {"use_aux_hidden_state", true}};
+}
+
 void to_sglang3(HeadFiles& files) {
   files.config["architectures"] = {"LlamaForCausalLMEagle3"};
   files.rename_prefix("midlayer.", "model.midlayer.");
@@ -130,6 +136,7 @@ const Layout kLayouts[] = {
     {"VllmEagle1WithTokenMap", "eagle1_head", "eagle2", "vLLM", to_token_map1},
     {"SpeculatorsEagle1", "eagle1_head", "eagle2", "speculators", to_speculators1},
     {"SpecForgeEagle3", "eagle3_head", "eagle3", "SGLang, SpecForge, AngelSlim", to_specforge3},
+    {"ModelOptEagle3", "eagle3_head", "eagle3", "official", to_model_opt3},
     {"SGLangEagle3", "eagle3_head", "eagle3", "SGLang, SpecForge, AngelSlim", to_sglang3},
     {"VllmEagle3", "eagle3_head", "eagle3", "vLLM", to_vllm3},
     {"SpeculatorsEagle3", "eagle3_head", "eagle3", "speculators", to_speculators3},
@@ -272,6 +279,54 @@ TEST(GgufHead, WithAFactorOfAMatrixIsRefusedByItsName) {
   EXPECT_NE(message.find("found \"blk.0.attn_q.scale\" besides"), std::string::npos) << message;
 }
 
+struct Unwritten {
+  const char* part;
+  const char* golden_head;
+  Convert change;
+};
+
+/// A head for vLLM with a norm before attention.
+void add_prenorm(HeadFiles& files) {
+  files.config["model"] = files.config;
+  files.config["model_type"] = "eagle";
+  files.config["model"]["skip_prenorm"] = false;
+  files.add("layers.0.input_layernorm.weight", {64}, std::vector<float>(64, 1.0F));
+}
+
+/// LANTERN's: each head of q and k has a norm of its own.
+void add_norms_of_heads(HeadFiles& files) {
+  for (const char* part : {"weight", "bias"}) {
+    const std::string attention = "layers.0.self_attn.";
+    files.add(attention + "q_norm." + part, {8, 8}, std::vector<float>(64, 1.0F));
+    files.add(attention + "k_norm." + part, {4, 8}, std::vector<float>(32, 1.0F));
+  }
+}
+
+const Unwritten kUnwritten[] = {
+    {"further layers", "../blocks/peagle/head",
+     [](HeadFiles& files) { files.tensors.erase("mask_hidden"); }},
+    {"rows of masks (P-EAGLE)", "../blocks/peagle/head", [](HeadFiles&) {}},
+    {"a norm before attention", "eagle1_head", add_prenorm},
+    {"norms of q and k", "eagle1_head", add_norms_of_heads},
+};
+
+TEST(GgufHead, IsRefusedByThePartThatItHasNoPlaceFor) {
+  for (const Unwritten& unwritten : kUnwritten) {
+    HeadFiles files = HeadFiles::read(unwritten.golden_head);
+    unwritten.change(files);
+    const test::TemporaryFolder folder;
+    files.write(folder);
+    const std::string message = test::message_of([&] {
+      write_gguf_head(open_checkpoint(folder.path()), golden_target(), HeadStorage::f32,
+                      folder.path() / "head.gguf");
+    });
+    EXPECT_NE(
+        message.find(std::string("expected parts that GGUF heads have, found ") + unwritten.part),
+        std::string::npos)
+        << message;
+  }
+}
+
 TEST(GgufHead, ThatIsStoppedLeavesNothingBehind) {
   const test::TemporaryFolder folder;
   const auto golden = std::filesystem::path(TALON_TEST_DATA) / "golden/stories260k";
@@ -316,6 +371,33 @@ TEST(HeadWeights, OutputRowsThatAreMostOfAHeadMayBeKeptSmaller) {
   EXPECT_EQ(layouts(folder.path(), false), std::pair(std::string("8"), std::string("8")));
   EXPECT_EQ(layouts(golden / "eagle3_head", true), std::pair(std::string("8"), std::string("8")))
       << "of 160 rows: the layer is larger";
+}
+
+/// A P-EAGLE head without its masks is an EAGLE-3 head of several layers. Both guess the first
+/// token alike.
+TEST(HeadLayers, OfEagle3MayBeSeveral) {
+  const std::string golden = "../blocks/peagle/head";
+  const std::vector<TokenId> prompt = {1, 403, 407, 261, 378, 432, 383, 286, 261, 376};
+  const auto rounds_of = [&](const std::string& drafter, const HeadFiles& files) {
+    const test::TemporaryFolder folder;
+    files.write(folder);
+    const auto made = eagle_target().make_drafter(drafter, folder.path().string());
+    return run_eagle(eagle_target(), *made, prompt, 8);
+  };
+  HeadFiles files = HeadFiles::read(golden);
+  const auto expected = rounds_of("peagle:weights=f32,topk=1,nodes=1,places=1", files);
+  files.config["speculators_model_type"] = "eagle3";
+  files.tensors.erase("mask_hidden");
+  const std::string drafter = "eagle3:weights=f32,topk=1,nodes=1,levels=1";
+  const auto found = rounds_of(drafter, files);
+  std::erase_if(files.tensors, [](const auto& t) { return t.first.starts_with("layers.1."); });
+  const auto of_one_layer = rounds_of(drafter, files);
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ASSERT_EQ(found[i].tree.tokens(), expected[i].tree.tokens());
+    EXPECT_NEAR(found[i].tree[1].log_p, expected[i].tree[1].log_p, 1e-5);
+  }
+  EXPECT_NE(found[0].tree.log_ps(), of_one_layer[0].tree.log_ps());
 }
 
 TEST(HeadEmbedding, AnEqualCopyOfTheTargetsTableIsNotKeptTwice) {

@@ -141,19 +141,23 @@ INSTANTIATE_TEST_SUITE_P(All, LanternHead,
                          [](const auto& tested) { return name_of(tested.param); });
 
 /// The tiny Anole with its first layers.
-fs::path anole_folder(int layers) {
-  return test::unpack_first_layers("talon_eagle_anole", "anole", layers);
+fs::path anole_folder(int layers, bool shared) {
+  const fs::path folder = test::unpack_first_layers("talon_eagle_anole", "anole", layers);
+  if (shared) test::share_head_norms(folder / "model.safetensors", 1);
+  return folder;
 }
 
 /// In the layout of LANTERN's for Anole one that reads tokens alone and is the target's first
 /// layer.
-fs::path write_anole_head() {
+fs::path write_anole_head(bool shared) {
   constexpr std::size_t kHidden = 64;
   std::vector<float> fc(2 * kHidden * kHidden);
   for (std::size_t i = 0; i < kHidden; ++i) fc[i * 2 * kHidden + i] = 1;
   std::vector<TensorToWrite> tensors = {
       {"fc.weight", StorageType::f32, {kHidden, 2 * kHidden}, std::as_bytes(std::span(fc))}};
-  const Checkpoint target = open_checkpoint(unpack("anole/model.safetensors"));
+  const fs::path file = unpack("anole/model.safetensors");
+  if (shared) test::share_head_norms(file, 1);
+  const Checkpoint target = open_checkpoint(file);
   for (const StoredTensor& tensor : target.tensors) {
     const std::string name = tensor.name.substr(tensor.name.find('.') + 1);  // behind "model."
     if (name.starts_with("layers.0.") || tensor.name == "model.norm.weight")
@@ -166,11 +170,14 @@ fs::path write_anole_head() {
   return folder;
 }
 
-/// Its queries and keys have LayerNorms for each head, as the target's do.
-TEST(LanternHeadForAnole, SaysWhatTheLayerThatItIsSays) {
+class LanternHeadForAnole : public testing::TestWithParam<bool> {};
+
+/// Its queries and keys have LayerNorms for each head or one for all, as the target's do.
+TEST_P(LanternHeadForAnole, SaysWhatTheLayerThatItIsSays) {
+  const bool shared = GetParam();
   const auto backend = make_reference_backend(1);
-  const Model model = load_model(open_checkpoint(anole_folder(2)), *backend);
-  const Model layer = load_model(open_checkpoint(anole_folder(1)), *backend);
+  const Model model = load_model(open_checkpoint(anole_folder(2, shared)), *backend);
+  const Model layer = load_model(open_checkpoint(anole_folder(1, shared)), *backend);
   const int codes = model.config.vocabulary;
   const std::vector<TokenId> text = {codes, codes + 36, codes + 39, codes + 31, codes + 30,
                                      7,     3,          20,         11};
@@ -185,7 +192,7 @@ TEST(LanternHeadForAnole, SaysWhatTheLayerThatItIsSays) {
   options.dynamic = {.width = kChildren, .children = kChildren, .levels = 1, .nodes = kChildren};
   options.coupling.on = false;
   const auto drafter =
-      make_eagle_drafter(load_head(open_checkpoint(write_anole_head()), model,
+      make_eagle_drafter(load_head(open_checkpoint(write_anole_head(shared)), model,
                                    {.layout = WeightLayout::as_stored, .tap_layers = {}}),
                          model, options);
   const auto state = drafter->start();
@@ -212,6 +219,10 @@ TEST(LanternHeadForAnole, SaysWhatTheLayerThatItIsSays) {
   }
   EXPECT_EQ(tree[1].token, std::ranges::max_element(logits) - logits.begin());
 }
+
+INSTANTIATE_TEST_SUITE_P(Norms, LanternHeadForAnole, testing::Bool(), [](const auto& tested) {
+  return std::string(tested.param ? "OneForAllHeads" : "OneForEachHead");
+});
 
 }  // namespace
 }  // namespace talon::eagle_pictures_test

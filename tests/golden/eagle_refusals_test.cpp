@@ -96,6 +96,16 @@ const Refusal kRefusals[] = {
      [](HeadFiles& f) { f.config["layer_types"] = Json::array({"sliding_attention"}); }},
     {"ScaleOfLogits", "eagle3_head", "\"logit_scale\": expected a number in 1e-06..",
      [](HeadFiles& f) { f.config["logit_scale"] = 0; }},
+    {"ParallelDraftsWithoutMasks", "eagle3_head",
+     "\"mask_hidden\": expected it, as \"parallel_drafting\" says, found none",
+     [](HeadFiles& f) { f.config["parallel_drafting"] = true; }},
+    {"NormThatIsNotSkipped", "eagle1_head",
+     "\"norm.weight\": expected it, as \"skip_output_norm\" says, found none",
+     [](HeadFiles& f) {
+       f.config["model"] = f.config;
+       f.config["model_type"] = "eagle";
+       f.config["model"]["skip_output_norm"] = false;
+     }},
     {"SingleFeature", "eagle3_head", "\"use_aux_hidden_state\": expected true",
      [](HeadFiles& f) {
        f.config["eagle_config"] = {{"use_aux_hidden_state", false}};
@@ -167,6 +177,64 @@ TEST(HeadFit, TheUsualTapsAreTheOfficialLayersWhereTheyDiffer) {
   EXPECT_EQ(layers_of(32), (std::vector<int>{2, 16, 29}));
   EXPECT_EQ(layers_of(36), (std::vector<int>{2, 18, 33}));
   EXPECT_EQ(layers_of(5), (std::vector<int>{1, 2, 4}));
+}
+
+const std::string kSglang = "LlamaForCausalLMEagle3", kVllm = "Eagle3LlamaForCausalLM";
+const std::string kOfficial = "LlamaForCausalLM", kSpeculators = "Eagle3Speculator";
+constexpr bool kNested = true, kAtTheTop = false;  // in `eagle_config`, or beside it
+
+/// A list for a target of 32 layers, of which the usual are 2, 16 and 29 as Talon counts.
+struct ListedTaps {
+  std::string architecture;
+  bool nested;
+  std::vector<int> listed, expected;
+};
+
+const ListedTaps kListedTaps[] = {
+    {kSglang, kNested, {1, 15, 28}, {2, 16, 29}},
+    {kSglang, kNested, {1, 15, 30}, {2, 16, 31}},
+    {kSglang, kNested, {2, 16, 29}, {2, 16, 29}},  // the usual ones as vLLM counts
+    {kSglang, kNested, {8, 20, 32}, {8, 20, 32}},  // no layer 32 is left
+    {kSglang, kAtTheTop, {8, 20, 31}, {8, 20, 31}},
+    {kOfficial, kNested, {1, 15, 30}, {2, 16, 31}},
+    {kOfficial, kAtTheTop, {8, 20, 31}, {8, 20, 31}},
+    {kVllm, kNested, {8, 20, 31}, {8, 20, 31}},
+    {kSpeculators, kAtTheTop, {1, 15, 29}, {1, 15, 29}},
+    {kSpeculators, kAtTheTop, {1, 15, 28}, {2, 16, 29}},  // the usual ones as SpecForge counts
+};
+
+std::vector<int> taps_of(const HeadFiles& files) {
+  const test::TemporaryFolder folder;
+  files.write(folder);
+  const Checkpoint checkpoint = open_checkpoint(folder.path());
+  const HeadConfig head = read_head_config(checkpoint, HeadTensors(checkpoint));
+  ModelConfig target = eagle_target().model.config;
+  target.layers = 32;
+  std::vector<int> taps;
+  for (const FeatureTap& tap : fit_to_target(head, target, "load")) taps.push_back(tap.layer);
+  return taps;
+}
+
+TEST(HeadFit, ListsOfLayersAreReadAsTheirMakersCount) {
+  for (const auto& [architecture, nested, listed, expected] : kListedTaps) {
+    HeadFiles files = HeadFiles::read("eagle3_head");
+    files.config["architectures"] = Json::array({architecture});
+    if (architecture == kSpeculators) files.config["speculators_model_type"] = "eagle3";
+    Json& keys = nested ? files.config["eagle_config"] : files.config;
+    keys["eagle_aux_hidden_state_layer_ids"] = listed;
+    EXPECT_EQ(taps_of(files), expected) << files.config;
+  }
+}
+
+TEST(HeadFit, ListsOfTalonAreTakenAsTheyAre) {
+  const std::vector<int> shifted = {1, 15, 28};
+  HeadFiles named = HeadFiles::read("eagle3_head"), trained = named;
+  named.config["tap_layers"] = shifted;
+  EXPECT_EQ(taps_of(named), shifted);
+  trained.config["speculators_model_type"] = "eagle3";
+  trained.config["eagle_aux_hidden_state_layer_ids"] = shifted;
+  trained.config["talon"] = {{"target", "stories260k"}};
+  EXPECT_EQ(taps_of(trained), shifted);
 }
 
 TEST(HeadDrafters, AHeadOfTheOtherGenerationIsRefused) {

@@ -98,6 +98,25 @@ TEST_F(ScaledHeads, OfYarnAreReadByTheKeysThatModelsHave) {
   EXPECT_NE(message.find("found YaRN's or LongRoPE's scaling"), std::string::npos) << message;
 }
 
+/// Where there is one for each kind of layers: speculators' code takes that of those that slide.
+TEST_F(ScaledHeads, OfSpeculatorsTurnAsLayersThatSlide) {
+  HeadFiles files = HeadFiles::read("eagle3_head");
+  const Json full = {{"rope_type", "default"}, {"rope_theta", 1000000.0}};
+  const Json sliding = {{"rope_type", "default"}, {"rope_theta", 20000.0}};
+  files.config["rope_parameters"] = {{"full_attention", full}, {"sliding_attention", sliding}};
+  const auto base = [&] {
+    const test::TemporaryFolder folder;
+    files.write(folder);
+    const Checkpoint head = open_checkpoint(folder.path());
+    return read_head_config(head, HeadTensors(head)).rope.base;
+  };
+  EXPECT_EQ(base(), 1e6);
+  files.config["speculators_model_type"] = "eagle3";
+  EXPECT_EQ(base(), 2e4);
+  files.config["rope_parameters"] = sliding;
+  EXPECT_EQ(base(), 2e4);
+}
+
 TEST_F(ScaledHeads, ThatTheirNumbersDoNotFitAreRefusedByThem) {
   const std::string plain = gguf_of("" TALON_TEST_DATA "/golden/stories260k/eagle3_head");
   const auto refusal_of = [&](const std::string& file) {

@@ -250,6 +250,17 @@ void add_layer_norms(HeadFiles& files) {
   add_vector(files, "pre_lm_head_layernorm.weight", kHidden, 1);
 }
 
+/// Those that vLLM's first layout usually skips.
+void apply_norms_of_vllm(HeadFiles& files) {
+  files.config["model"] = files.config;
+  files.config["model_type"] = "eagle";
+  files.config["model"]["skip_prenorm"] = false;
+  files.config["model"]["skip_output_norm"] = false;
+  files.config["norm_output"] = true;  // what it comes to, for the formulas
+  add_vector(files, "layers.0.input_layernorm.weight", kHidden, 1);
+  add_vector(files, "norm.weight", kHidden, 1);
+}
+
 void add_qkv_biases(HeadFiles& files, const std::string& attention) {
   add_vector(files, attention + "q_proj.bias", 64, 0);
   add_vector(files, attention + "k_proj.bias", 32, 0);
@@ -265,6 +276,7 @@ const Variant kVariants[] = {
     {"Eagle1WithAnotherRopeBase", "eagle1_head",
      [](HeadFiles& f) { f.config["rope_theta"] = 500000.0; }},
     {"Eagle1WithLayerNorms", "eagle1_head", add_layer_norms},
+    {"Eagle1WithNormsOfVllm", "eagle1_head", apply_norms_of_vllm},
     {"Eagle3ThatTurnsAPartOfEachHead", "eagle3_head",
      [](HeadFiles& f) { f.config["partial_rotary_factor"] = 0.5; }},
     {"Eagle3WithLongRope", "eagle3_head",

@@ -53,6 +53,9 @@ std::string speculators_kind(const Json& config) {
   return kind.is_string() ? kind.get<std::string>() : "";
 }
 
+/// Of block drafters with another head, which are refused by this name.
+constexpr std::string_view kDominoArchitecture = "DominoDraftModel";
+
 /// DeepSpec's names, and SpecForge's.
 bool names_spark(std::string_view architecture) {
   return architecture.ends_with("DSparkModel") || architecture == "DSparkDraftModel";
@@ -144,16 +147,22 @@ void read_layers(const HeadTensors& tensors, const BlockKeys& keys, BlockConfig&
   if (keys.layer.text_or("hidden_act", "silu") != "silu") keys.layer.refuse("hidden_act", "silu");
 }
 
-/// Which layers slide, and in which a row of the block sees those before it only.
+/// Which layers slide, and in which a row of the block sees those before it only: in those that
+/// slide, unless the files say otherwise (docs/methods.md 2.6).
 void read_visibility(const BlockKeys& keys, BlockConfig& c) {
   const auto causal = keys.flag({"is_causal", "causal", "causal_head"});
   c.causal = causal.value_or(false);
   SlidingLayers sliding = read_sliding_layers(keys.layer, c.layers);
   c.slides = std::move(sliding.slides);
   c.window = sliding.window;
-  if (c.window == 0) return;
-  c.causal_slides = c.layout == BlockConfig::Layout::speculators && causal.value_or(true) &&
-                    !keys.top.flag_or("sliding_window_non_causal", false);
+  c.causal_slides = c.window > 0 && causal.value_or(true) &&
+                    !keys.flag({"sliding_window_non_causal"}).value_or(false);
+  if (c.window > 0 || !keys.flag({"use_swa"}).value_or(false)) return;
+  // ModelOpt's and Xiaomi's way to let all of them slide, and see all of the block.
+  constexpr std::string_view kTheirs = "swa_window_size";
+  const std::string_view key = keys.with(kTheirs).has(kTheirs) ? kTheirs : "sliding_window";
+  c.slides.assign(c.slides.size(), true);
+  c.window = keys.with(key).integer(key, 1, INT32_MAX / 2);
 }
 
 /// As Talon counts: the layer that a stream enters. Official files count layers whose outputs are
@@ -242,7 +251,7 @@ void read_confidence(const HeadTensors& tensors, const BlockKeys& keys, BlockCon
   c.confidence = confidence != nullptr;
   if (!confidence) return;
   constexpr std::string_view kReads = "confidence_head_with_markov";
-  c.confidence_reads_markov = keys.flag({kReads}).value_or(true);
+  c.confidence_reads_markov = keys.flag({kReads}).value_or(confidence->shape[1] > c.hidden);
   if (c.confidence_reads_markov && c.markov_rank == 0) {
     keys.with(kReads).refuse(kReads, "a \"markov_head.markov_w1.weight\" beside it");
   }
@@ -270,12 +279,22 @@ void read_block_vocabularies(const HeadTensors& tensors, const BlockKeys& keys, 
   }
 }
 
+/// What ModelOpt's names of DSpark's parts begin with, and the official ones.
+constexpr std::pair<std::string_view, std::string_view> kModelOptParts[] = {
+    {"markov_w1.", "markov_head.markov_w1."},      {"markov_w2.", "markov_head.markov_w2."},
+    {"gate_proj.", "markov_head.gate_proj."},      {"joint_proj.", "markov_head.joint_proj."},
+    {"confidence_proj.", "confidence_head.proj."},
+};
+
 std::optional<std::string> common_block_name(std::string_view name) {
   for (const std::string_view prefix : {"model.", "logit_head."}) {  // the second: SpecForge's
     if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
   }
   const bool idle = name.ends_with("rotary_emb.inv_freq") || name.starts_with("verifier_");
   if (idle) return std::nullopt;
+  for (const auto& [theirs, official] : kModelOptParts) {
+    if (take_prefix(name, theirs)) return fmt::format("{}{}", official, name);
+  }
   return std::string(name);
 }
 
@@ -291,8 +310,9 @@ bool is_block_head(const Checkpoint& checkpoint) {
   if (checkpoint.format == CheckpointFormat::gguf) return is_gguf_block(checkpoint);
   const std::string architecture = first_architecture(checkpoint.metadata);
   const std::string kind = speculators_kind(checkpoint.metadata);
-  return architecture.starts_with("DFlash") || names_spark(architecture) || kind == "dflash" ||
-         kind == "dspark";
+  const bool names_it = architecture.starts_with("DFlash") || architecture == kDominoArchitecture ||
+                        names_spark(architecture);
+  return names_it || kind == "dflash" || kind == "dspark";
 }
 
 HeadTensors block_tensors(const Checkpoint& checkpoint) {
@@ -325,7 +345,8 @@ BlockConfig read_block_config(const Checkpoint& checkpoint, const HeadTensors& t
   c.norm_epsilon = static_cast<float>(keys.layer.number_or("rms_norm_eps", 0, 1, 1e-6));
   c.rope = checkpoint.format == CheckpointFormat::gguf
                ? read_gguf_rope(checkpoint, block_prefix_of_gguf(checkpoint), c.context, c.head_dim)
-               : read_rope_of(keys.layer, c.context, c.head_dim, "full_attention");
+               : read_rope_of(keys.layer, c.context, c.head_dim,
+                              rope_kind(keys.layer, c.layout == BlockConfig::Layout::speculators));
   check_divisors(c.rope, c.head_dim, tensors.doing());
   read_block_vocabularies(tensors, keys, c);
   read_markov(tensors, keys, c);

@@ -166,10 +166,13 @@ Json block_keys_of_gguf(const Checkpoint& checkpoint) {
   const bool spark =
       checkpoint.find("markov_w1.weight") || checkpoint.find("dflash.dspark.markov.w1");
   const int layers = keys.integer(prefix + "block_count", 1, ConfigLimits::kLayers);
+  const std::string sees_all = prefix + std::string(kNonCausalSlides);
   Json json = {{"architectures", {spark ? "GgufDSparkModel" : "DFlashDraftModel"}},
                {"layer_types", layer_types(keys, prefix, layers)},
                {"sample_from_anchor", keys.flag_or(prefix + "sample_from_anchor", spark)},
-               {"is_causal", keys.flag_or(prefix + "attention.causal", false)}};
+               {"sliding_window_non_causal", keys.flag_or(sees_all, false)}};
+  // What is false of the whole is not said of layers that slide.
+  if (keys.flag_or(prefix + "attention.causal", false)) json["is_causal"] = true;
   const auto read = [&](const char* official, const std::string& theirs, int low, int high) {
     if (keys.has(theirs)) json[official] = keys.integer(theirs, low, high);
   };

@@ -13,6 +13,9 @@ namespace talon {
 // Block drafters in GGUF files: architecture "dflash", as llama.cpp's converter writes it, or
 // "dflash-draft" and "qwen35-dflash-draft", as forks of it do (docs/formats.md).
 
+/// Talon's own key, below the architecture: layers that slide see all of the block.
+constexpr std::string_view kNonCausalSlides = "sliding_window_non_causal";
+
 bool is_gguf_block(const Checkpoint& checkpoint);
 /// Of the keys that are of its architecture, "dflash.".
 std::string block_prefix_of_gguf(const Checkpoint& checkpoint);

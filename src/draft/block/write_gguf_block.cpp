@@ -66,7 +66,7 @@ bool is_table(std::string_view official) {
   return official == "lm_head.weight" || official == "embed_tokens.weight";
 }
 
-/// In all layers: the file has no other word for it.
+/// In all layers.
 bool BlockWriter::is_causal() const {
   const auto& slides = config_.slides;
   const bool all_slide = std::find(slides.begin(), slides.end(), false) == slides.end();
@@ -93,7 +93,6 @@ void BlockWriter::check_parts() const {
          fmt::format("a bias by the token before of the kind {}", name_of(config_.markov_kind)));
   refuse(config_.confidence && !config_.confidence_reads_markov,
          "a confidence that does not read the token before");
-  refuse(config_.causal_slides && !is_causal(), "blocks that are causal in some layers only");
   refuse(scales_as(RopeConfig::Scaling::llama3) || !rope.frequency_divisors.empty(),
          "factors of frequencies, as Llama 3's scaling has them");
   refuse(scales_as(RopeConfig::Scaling::longrope), "LongRoPE's scaling");
@@ -136,6 +135,7 @@ void BlockWriter::append_sizes(GgufMetadata& keys) const {
   Json pattern = Json::array();
   for (const bool slides : config_.slides) pattern.push_back(slides);
   append_key(keys, "attention.sliding_window_pattern", std::move(pattern));
+  if (!config_.causal && !config_.causal_slides) append_key(keys, kNonCausalSlides, true);
 }
 
 void BlockWriter::append_rope(GgufMetadata& keys) const {

@@ -109,10 +109,12 @@ void Writer::check_parts() const {
   };
   const bool eagle1 = config_.generation == HeadGeneration::eagle1;
   refuse(config_.generation == HeadGeneration::peagle, "rows of masks (P-EAGLE)");
-  refuse(config_.qk_norm, "norms of q and k");
+  refuse(config_.qk_norm || config_.head_layer_norms, "norms of q and k");
   refuse(config_.tap_norms > 0, "a norm per tap");
   refuse(config_.norm_output, "a normed output fed back");
   refuse(eagle1 && (config_.embedding_norm || config_.feature_norm), "norms before fc");
+  refuse(config_.attention_norm, "a norm before attention");
+  refuse(config_.further_layers > 0, "further layers");
   refuse(config_.tied_output, "an output tied to the own embedding");
   refuse(config_.sliding_window > 0, "a sliding window");
   const Scaling scaling = config_.rope.scaling;

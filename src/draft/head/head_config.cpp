@@ -17,7 +17,6 @@ namespace {
 
 using Limits = ConfigLimits;
 
-constexpr int kUsualTaps = 3;
 constexpr int kMostParallelDrafts = 64;
 constexpr std::string_view kSpecForgePeagle = "PEagleDraftModel";
 
@@ -79,6 +78,14 @@ bool read_optional(const HeadTensors& tensors, std::string_view name, std::int64
   return present;
 }
 
+/// [heads, head_dim], or fewer rows that each stand for as many heads which follow each other, as
+/// Lumina-mGPT has them.
+void require_head_norm(const HeadTensors& tensors, const std::string& name, int heads,
+                       int head_dim) {
+  const std::int64_t parts = tensors.require(name, {-1, head_dim}).shape[0];
+  if (parts < 1 || heads % parts != 0) tensors.require(name, {heads, head_dim});
+}
+
 void read_head_norms(const HeadTensors& tensors, HeadConfig& config) {
   if (!config.head_layer_norms) {
     config.qk_norm = read_optional(tensors, "q_norm.weight", config.head_dim, false, "");
@@ -86,8 +93,8 @@ void read_head_norms(const HeadTensors& tensors, HeadConfig& config) {
     return;
   }
   for (const std::string_view part : {"weight", "bias"}) {
-    tensors.require(fmt::format("q_norm.{}", part), {config.heads, config.head_dim});
-    tensors.require(fmt::format("k_norm.{}", part), {config.kv_heads, config.head_dim});
+    require_head_norm(tensors, fmt::format("q_norm.{}", part), config.heads, config.head_dim);
+    require_head_norm(tensors, fmt::format("k_norm.{}", part), config.kv_heads, config.head_dim);
   }
 }
 
@@ -135,7 +142,9 @@ void read_rope(const Checkpoint& checkpoint, const HeadTensors& tensors, const H
   if (config.layout == HeadLayout::gguf) {
     config.rope = gguf_head_rope(checkpoint, tensors, config.context, config.head_dim);
   } else {
-    config.rope = read_rope_of(keys.layer, config.context, config.head_dim, "full_attention");
+    const bool is_of_speculators = config.layout == HeadLayout::speculators;
+    config.rope = read_rope_of(keys.layer, config.context, config.head_dim,
+                               rope_kind(keys.layer, is_of_speculators));
   }
   check_divisors(config.rope, config.head_dim, tensors.doing());
   if (config.layout == HeadLayout::official && config.rope.scaling == RopeConfig::Scaling::linear) {
@@ -166,28 +175,34 @@ void read_eagle1_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
   // LANTERN's for Chameleon (arXiv:2410.03355) have that model's layer.
   const StoredTensor* head_norms = tensors.find("q_norm.weight");
   config.head_layer_norms = head_norms && head_norms->shape.size() == 2;
-  const bool known = layer_norms || config.embedding_norm || config.head_layer_norms;
+  // vLLM's, of which the second norms what is fed back, too.
+  const bool prenorm = !keys.layer.flag_or("skip_prenorm", true);
+  config.norm_output = !keys.layer.flag_or("skip_output_norm", true);
+  const bool known = layer_norms || prenorm || config.norm_output || config.embedding_norm ||
+                     config.head_layer_norms;
   if (!known)
     return;  // an official head has none of the next two, so finding one is worth a refusal
   config.attention_norm =
-      read_optional(tensors, "input_layernorm.weight", config.hidden, layer_norms, "layernorms");
+      read_optional(tensors, "input_layernorm.weight", config.hidden, layer_norms || prenorm,
+                    layer_norms ? "layernorms" : "skip_prenorm");
   config.output_norm =
-      read_optional(tensors, "norm.weight", config.hidden, layer_norms, "layernorms");
+      read_optional(tensors, "norm.weight", config.hidden, layer_norms || config.norm_output,
+                    layer_norms ? "layernorms" : "skip_output_norm");
 }
 
-std::vector<int> read_tap_layers(const HeadKeys& keys, HeadLayout layout) {
-  const auto read = [&](const ConfigKeys& from, std::string_view key, int shift) {
-    std::vector<int> layers;
-    for (const TokenId id : from.tokens(key, Limits::kLayers)) layers.push_back(id + shift);
-    return layers;
-  };
-  if (keys.top.has("tap_layers")) return read(keys.top, "tap_layers", 0);
-  // SpecForge and SGLang count the layers whose outputs they take, the others those whose inputs
-  // (docs/methods.md 2.4).
-  const int shift = layout == HeadLayout::sglang ? 1 : 0;
-  constexpr std::string_view kIds = "eagle_aux_hidden_state_layer_ids";
-  if (keys.eagle && keys.eagle->has(kIds)) return read(*keys.eagle, kIds, shift);
-  return read(keys.top, kIds, shift);
+/// SpecForge, SGLang and ModelOpt list in `eagle_config` the layers that are left, vLLM in its own
+/// layout those that are entered, as it does at the top, where speculators and Talon's trainer list
+/// them, too (docs/methods.md 2.4).
+void read_tap_layers(const HeadKeys& keys, HeadConfig& config) {
+  constexpr std::string_view kSure = "tap_layers", kIds = "eagle_aux_hidden_state_layer_ids";
+  const bool is_sure = keys.top.has(kSure);
+  const bool is_nested = !is_sure && keys.eagle && keys.eagle->has(kIds);
+  const bool are_left = is_nested && config.layout != HeadLayout::vllm;
+  const ConfigKeys& from = is_nested ? *keys.eagle : keys.top;
+  for (const TokenId id : from.tokens(is_sure ? kSure : kIds, Limits::kLayers))
+    config.tap_layers.push_back(id + (are_left ? 1 : 0));
+  if (is_sure || keys.top.has("talon")) return;
+  config.tap_count = are_left ? TapCount::left : TapCount::entered;
 }
 
 void read_eagle3_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
@@ -203,7 +218,7 @@ void read_eagle3_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
        {"input_layernorm.weight", "hidden_norm.weight", "norm.weight"}) {
     tensors.require(name, {config.hidden});
   }
-  config.tap_layers = read_tap_layers(keys, config.layout);
+  read_tap_layers(keys, config);
   config.fused_norm = read_optional(tensors, "input_norm.weight", config.feature_width,
                                     keys.flag("norm_before_fc"), "norm_before_fc");
   while (tensors.has(fmt::format("fc_norm.{}.weight", config.tap_norms))) ++config.tap_norms;
@@ -214,6 +229,10 @@ void read_eagle3_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
   config.norm_output = keys.flag("norm_output");
   if (keys.eagle && !keys.eagle->flag_or("use_aux_hidden_state", true)) {
     keys.eagle->refuse("use_aux_hidden_state", "true");
+  }
+  if (keys.top.flag_or("parallel_drafting", false) && !tensors.has("mask_hidden")) {
+    fail("{}: \"mask_hidden\": expected it, as \"parallel_drafting\" says, found none",
+         tensors.doing());
   }
 }
 
@@ -251,23 +270,9 @@ void read_head_vocabularies(const HeadTensors& tensors, const HeadKeys& keys, He
   config.draft_vocabulary = drafted;
 }
 
-/// Ordinary layers behind the first, and what stands for tokens and features that are not known.
-void read_peagle_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
-  if (config.generation != HeadGeneration::eagle3) {
-    fail(
-        "{}: \"mask_hidden\": expected the tensors of an EAGLE-3 head beside it, found none of "
-        "\"hidden_norm.weight\"",
-        tensors.doing());
-  }
-  config.generation = HeadGeneration::peagle;
-  // Files for vLLM have fewer dimensions, and AWS's or PARD's name of the token.
-  std::vector<std::int64_t> row = {1, 1, config.feature_width};
-  const std::size_t rank = tensors.require("mask_hidden").shape.size();
-  while (row.size() > std::max<std::size_t>(1, rank)) row.erase(row.begin());
-  tensors.require("mask_hidden", row);
-  for (const char* key : {"ptd_token_id", "pard_token"})
-    if (keys.top.has(key)) config.mask_key = key;
-  config.mask_token = keys.top.integer(config.mask_key, 0, Limits::kVocabulary - 1);
+/// Ordinary layers behind the first. Of heads with one layer the number in the files is at times
+/// the target's.
+void read_further_layers(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
   const int h = config.hidden, q = config.heads * config.head_dim;
   const int k = config.kv_heads * config.head_dim;
   const auto name = [&](std::string_view part) {
@@ -294,10 +299,30 @@ void read_peagle_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
       read_optional(tensors, name(norm), config.head_dim, config.qk_norm, "q_norm.weight");
   }
   const int promised = keys.layer.integer_or("num_hidden_layers", 1, Limits::kLayers, 0);
-  if (promised != 0 && promised != config.further_layers + 1) {
+  const bool counts = config.further_layers > 0 || tensors.has("mask_hidden");
+  if (counts && promised != 0 && promised != config.further_layers + 1) {
     fail("{}: \"num_hidden_layers\": expected the {} layers that have tensors, found {}",
          tensors.doing(), config.further_layers + 1, promised);
   }
+}
+
+/// What stands for tokens and features that are not known.
+void read_peagle_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
+  if (config.generation != HeadGeneration::eagle3) {
+    fail(
+        "{}: \"mask_hidden\": expected the tensors of an EAGLE-3 head beside it, found none of "
+        "\"hidden_norm.weight\"",
+        tensors.doing());
+  }
+  config.generation = HeadGeneration::peagle;
+  // Files for vLLM have fewer dimensions, and AWS's or PARD's name of the token.
+  std::vector<std::int64_t> row = {1, 1, config.feature_width};
+  const std::size_t rank = tensors.require("mask_hidden").shape.size();
+  while (row.size() > std::max<std::size_t>(1, rank)) row.erase(row.begin());
+  tensors.require("mask_hidden", row);
+  for (const char* key : {"ptd_token_id", "pard_token"})
+    if (keys.top.has(key)) config.mask_key = key;
+  config.mask_token = keys.top.integer(config.mask_key, 0, Limits::kVocabulary - 1);
   const auto speculators = keys.top.object("speculators_config");
   const Json* methods = speculators ? speculators->find("proposal_methods") : nullptr;
   if (methods && methods->is_array() && !methods->empty()) {
@@ -306,81 +331,7 @@ void read_peagle_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
   }
 }
 
-void fit_vocabulary(const HeadConfig& config, const ModelConfig& target, const std::string& doing) {
-  if (config.generation == HeadGeneration::peagle && config.mask_token >= target.vocabulary) {
-    refuse_target(doing, "{}: expected a token below {}, found {}", quote(config.mask_key),
-                  target.vocabulary, config.mask_token);
-  }
-  // The first token of a text is in no pair: where it alone is no code, codes are all that is read.
-  const bool reads_prompts =
-      config.own_embedding && target.image && target.image->prompt_tokens > 1;
-  const int tokens = reads_prompts ? target.input_count() : target.vocabulary;
-  const bool fits =
-      config.vocabulary == tokens || (target.image && config.vocabulary == target.stored_tokens());
-  if (config.vocabulary != 0 && !fits) {
-    refuse_target(doing, "{}: expected {}, found {}",
-                  config.own_embedding ? "rows of \"embed_tokens.weight\"" : "\"vocab_size\"",
-                  tokens, config.vocabulary);
-  }
-  if (config.draft_vocabulary != 0 && !config.reduced_vocabulary &&
-      config.draft_vocabulary != target.vocabulary) {
-    refuse_target(doing, "rows of \"lm_head.weight\": expected {}, or a \"d2t\", found {}",
-                  target.vocabulary, config.draft_vocabulary);
-  }
-}
-
-void fit_width(const HeadConfig& config, const ModelConfig& target, const std::string& doing) {
-  if (config.target_hidden != 0 && config.target_hidden != target.hidden) {
-    refuse_target(doing, "\"target_hidden_size\": expected {}, found {}", target.hidden,
-                  config.target_hidden);
-  }
-  const bool taps = config.generation != HeadGeneration::eagle1;
-  if (taps ? config.feature_width % target.hidden != 0 : config.feature_width != target.hidden) {
-    refuse_target(doing, "\"fc.weight\": expected features of width {} (hidden_size){}, found {}",
-                  target.hidden, taps ? " or a multiple" : "", config.feature_width);
-  }
-  if (config.hidden == target.hidden) return;
-  const std::string_view missing = !config.own_embedding ? "embed_tokens.weight" : "lm_head.weight";
-  const bool own_output =
-      config.tied_output || (config.draft_vocabulary != 0 && !config.shared_output);
-  if (!config.own_embedding || !own_output) {
-    refuse_target(doing, "hidden_size: expected {}, or an own \"{}\", found {}", target.hidden,
-                  missing, config.hidden);
-  }
-}
-
-std::vector<FeatureTap> fit_taps(const HeadConfig& config, const ModelConfig& target,
-                                 const std::string& doing) {
-  const int width = config.feature_width / target.hidden;
-  std::vector<int> layers = config.tap_layers;
-  if (layers.empty() && width == kUsualTaps) layers = usual_tap_layers(target.layers);
-  if (static_cast<int>(layers.size()) != width) {
-    refuse_target(
-        doing,
-        "\"fc.weight\" reads {} target layers: expected \"tap_layers\" to name them, found {}",
-        width, layers.size());
-  }
-  if (config.tap_norms != 0 && config.tap_norms != width) {
-    refuse_target(doing, "\"fc_norm\": expected {} norms, found {}", width, config.tap_norms);
-  }
-  std::vector<FeatureTap> taps;
-  for (const int layer : layers) {
-    if (layer > target.layers) {
-      refuse_target(doing, "tap layer: expected at most the {} layers of the target, found {}",
-                    target.layers, layer);
-    }
-    taps.push_back({layer});
-  }
-  return taps;
-}
-
 }  // namespace
-
-std::vector<int> usual_tap_layers(int layers) {
-  const std::vector<int> official = {2, layers / 2, layers - 3};
-  const bool ascending = official[0] < official[1] && official[1] < official[2];
-  return ascending ? official : std::vector<int>{1, layers / 2, layers - 1};
-}
 
 HeadConfig read_head_config(const Checkpoint& checkpoint, const HeadTensors& tensors) {
   const HeadKeys keys = keys_of_head(checkpoint);
@@ -404,25 +355,13 @@ HeadConfig read_head_config(const Checkpoint& checkpoint, const HeadTensors& ten
   read_rope(checkpoint, tensors, keys, config);
   read_feed_forward(tensors, keys, config);
   read_head_vocabularies(tensors, keys, config);
+  if (config.generation == HeadGeneration::eagle3) read_further_layers(tensors, keys, config);
   if (tensors.has("mask_hidden")) read_peagle_parts(tensors, keys, config);
   SlidingLayers sliding = read_sliding_layers(keys.layer, 1 + config.further_layers);
   config.slides = std::move(sliding.slides);
   config.sliding_window = sliding.window;
   tensors.refuse_unknown();
   return config;
-}
-
-std::vector<FeatureTap> fit_to_target(const HeadConfig& config, const ModelConfig& target,
-                                      const std::string& doing) {
-  fit_width(config, target, doing);
-  if (target.image && config.head_dim % 4 != 0) {
-    refuse_target(doing,
-                  "\"head_dim\": expected a multiple of 4, which turn by row and column, found {}",
-                  config.head_dim);
-  }
-  fit_vocabulary(config, target, doing);
-  if (config.generation == HeadGeneration::eagle1) return {FeatureTap{FeatureTap::kFinalNorm}};
-  return fit_taps(config, target, doing);
 }
 
 }  // namespace talon

@@ -20,6 +20,9 @@ enum class HeadGeneration { eagle1, eagle3, peagle };
 /// Who wrote the files, which decides what a few keys mean. `sglang` is also SpecForge's and
 /// AngelSlim's.
 enum class HeadLayout { official, sglang, vllm, speculators, gguf };
+/// How makers counted the target layers of a list, as far as can be told: those that the streams
+/// enter, as Talon does, or those that they leave. `sure`: there is no doubt that it was as here.
+enum class TapCount { sure, entered, left };
 std::string_view name_of(HeadGeneration generation);
 std::string_view name_of(HeadLayout layout);
 
@@ -46,6 +49,7 @@ struct HeadConfig {
   SaidLogitForm logit_form;
   int target_hidden = 0;        // as the configuration says; 0: it does not
   std::vector<int> tap_layers;  // target layers whose inputs are wanted; empty: the usual ones
+  TapCount tap_count = TapCount::sure;
   bool own_embedding = false;
   bool tied_output = false;         // no output matrix: the own embedding serves
   bool reduced_vocabulary = false;  // d2t or token_map maps draft ids to target ids
@@ -62,8 +66,8 @@ struct HeadConfig {
   int tap_norms = 0;                       // EAGLE-3.1: norms of single taps before fc; 0: none
   bool fused_norm = false;                 // EAGLE-3.1: one norm over all taps before fc
   bool norm_before_residual = false;       // EAGLE-3: the normed feature is the residual
-  bool norm_output = false;                // EAGLE-3.1: the normed output is fed back
-  int further_layers = 0;                  // P-EAGLE: ordinary ones behind the first
+  bool norm_output = false;                // EAGLE-3.1, vLLM: the normed output is fed back
+  int further_layers = 0;                  // not EAGLE-1: ordinary ones behind the first
   TokenId mask_token = 0;                  // P-EAGLE: stands for tokens that are not known
   std::string mask_key = "mask_token_id";  // where the files say so
   int parallel_drafts = 0;                 // P-EAGLE: tokens it was made to guess in a pass

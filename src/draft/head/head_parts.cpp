@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/config/config_readers.h"
+
 namespace talon {
 namespace {
 
@@ -45,6 +47,12 @@ std::string first_architecture(const Json& config) {
   const Json list = config.value("architectures", Json());
   if (!list.is_array() || list.empty() || !list.front().is_string()) return "";
   return list.front().get<std::string>();
+}
+
+std::string_view rope_kind(const ConfigKeys& layer, bool is_of_speculators) {
+  constexpr std::string_view kSliding = "sliding_attention";
+  const auto parts = rope_keys_of(layer);
+  return is_of_speculators && parts && parts->has(kSliding) ? kSliding : "full_attention";
 }
 
 int tensor_rows(const StoredTensor& tensor) { return static_cast<int>(tensor.shape[0]); }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,10 @@ constexpr int kUsualHeadContext = 2048;
 
 /// The first name in the list `architectures` of a config.json; empty if there is none.
 std::string first_architecture(const Json& config);
+
+/// The layers whose part of `rope_parameters` all layers of a head have, where there is one for
+/// each kind: speculators' code takes that of layers that slide.
+std::string_view rope_kind(const ConfigKeys& layer, bool is_of_speculators);
 
 /// REQUIRES: the tensor has such a dimension.
 int tensor_rows(const StoredTensor& tensor);

@@ -41,10 +41,13 @@ constexpr std::array<std::string_view, 2> kIgnored = {"verifier_norm.weight",
 constexpr std::string_view kInverseFrequencies = "rotary_emb.inv_freq";
 
 /// vLLM's first layout of EAGLE-1 nests the Llama configuration and carries two norms that nobody
-/// applies.
-bool has_idle_norms(const Checkpoint& checkpoint) {
-  return checkpoint.metadata.is_object() &&
-         checkpoint.metadata.value("model_type", Json()) == "eagle";
+/// applies, unless it says by this key that one is not skipped.
+bool is_idle(const Checkpoint& checkpoint, const char* skips) {
+  const Json& config = checkpoint.metadata;
+  if (!config.is_object() || config.value("model_type", Json()) != "eagle") return false;
+  const Json layer = config.value("model", Json());
+  const bool is_applied = layer.is_object() && layer.value(skips, Json()) == false;
+  return !is_applied;
 }
 
 std::string show_expected(const std::vector<std::int64_t>& shape) {
@@ -96,9 +99,9 @@ HeadTensors::HeadTensors(const Checkpoint& checkpoint, Naming name_of)
 
 HeadTensors::HeadTensors(const Checkpoint& checkpoint)
     : HeadTensors(checkpoint, naming_of(checkpoint)) {
-  if (!has_idle_norms(checkpoint)) return;
-  entries_.erase("input_layernorm.weight");
-  entries_.erase("norm.weight");
+  if (entries_.contains("hidden_norm.weight")) return;  // of EAGLE-3, which has both
+  if (is_idle(checkpoint, "skip_prenorm")) entries_.erase("input_layernorm.weight");
+  if (is_idle(checkpoint, "skip_output_norm")) entries_.erase("norm.weight");
 }
 
 void HeadTensors::add(std::string name, const StoredTensor& tensor) {

@@ -25,6 +25,20 @@ void add_bytes(const LayerWeights& layer, std::size_t& bytes) {
   }
 }
 
+/// Where the values of each head lie in a norm with fewer rows than heads, in the order `rows` of
+/// the values of all heads; empty: one after the other.
+std::vector<std::int32_t> order_by_head(const StoredTensor& norm, int heads,
+                                        std::span<const std::int32_t> rows) {
+  const auto parts = static_cast<int>(norm.shape[0]), head_dim = static_cast<int>(norm.shape[1]);
+  std::vector<std::int32_t> order;
+  for (int i = 0; i < heads * head_dim; ++i) {
+    const int value = rows.empty() ? i : rows[static_cast<std::size_t>(i)];
+    const int part = value / head_dim / (heads / parts);
+    order.push_back(part * head_dim + value % head_dim);
+  }
+  return order;
+}
+
 class HeadLoader {
  public:
   HeadLoader(const Checkpoint& checkpoint, const Model& target, const HeadOptions& options)
@@ -65,7 +79,10 @@ class HeadLoader {
 };
 
 HeadWeights HeadLoader::load() {
-  if (!options_.tap_layers.empty()) config_.tap_layers = options_.tap_layers;
+  if (!options_.tap_layers.empty()) {
+    config_.tap_layers = options_.tap_layers;
+    config_.tap_count = TapCount::sure;
+  }
   HeadWeights head;
   head.taps = fit_to_target(config_, target_.config, tensors_.doing());
   if (target_.config.image) {  // cells turn as in the target, whatever the configuration says
@@ -140,12 +157,15 @@ void HeadLoader::load_layer(const std::string& prefix, LayerWeights& layer) {
   layer.v_bias = vector(attention + "v_proj.bias", config_.qkv_bias);
   layer.o_bias = vector(attention + "o_proj.bias", config_.output_bias);
   const bool by_head = config_.head_layer_norms;
-  layer.q_norm = reader_.vector(attention + "q_norm.weight", config_.qk_norm || by_head,
-                                by_head ? q_rows : std::vector<std::int32_t>());
-  layer.k_norm = reader_.vector(attention + "k_norm.weight", config_.qk_norm || by_head,
-                                by_head ? k_rows : std::vector<std::int32_t>());
-  layer.q_norm_bias = reader_.vector(attention + "q_norm.bias", by_head, q_rows);
-  layer.k_norm_bias = reader_.vector(attention + "k_norm.bias", by_head, k_rows);
+  const auto norm = [&](const std::string& part, int heads, bool present) {
+    const std::string name = attention + part;
+    if (!by_head) return reader_.vector(name, present);
+    return reader_.vector(name, true, order_by_head(tensors_.require(name), heads, rows(heads)));
+  };
+  layer.q_norm = norm("q_norm.weight", config_.heads, config_.qk_norm);
+  layer.k_norm = norm("k_norm.weight", config_.kv_heads, config_.qk_norm);
+  layer.q_norm_bias = norm("q_norm.bias", config_.heads, false);
+  layer.k_norm_bias = norm("k_norm.bias", config_.kv_heads, false);
   layer.ffn_norm = vector(prefix + "post_attention_layernorm.weight");
   layer.gate = matrix(mlp + "gate_proj.weight");
   layer.up = matrix(mlp + "up_proj.weight");

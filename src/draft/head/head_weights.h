@@ -33,7 +33,7 @@ struct HeadWeights {
   Buffer fused_norm;              // over all taps, before fc
   Buffer embedding_norm, feature_norm, output_norm;
   LayerWeights layer;
-  std::vector<LayerWeights> further_layers;  // P-EAGLE, of ordinary width
+  std::vector<LayerWeights> further_layers;  // of ordinary width
   Buffer mask_features;               // P-EAGLE: [1, feature width], in place of the target's
   std::vector<TokenId> target_token;  // of each draft id; empty: the same
   std::size_t pass_bytes =
