@@ -12,6 +12,7 @@ struct Names {
 constexpr Names kArchitectures[] = {
     {"llama", "llama"},
     {"mistral", "llama"},
+    {"ministral", "llama"},
     {"mixtral", "llama"},
     {"ministral3", "mistral3"},
     {"mistral3", "mistral3"},

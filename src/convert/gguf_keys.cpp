@@ -126,6 +126,11 @@ Json of_granite(const Facts& f, float value) {
   return f.is({"granite", "granitemoe"}) ? real(value) : Json();
 }
 
+/// A file of Phi's that does not name it may be one of the first days.
+Json sliding_window(const Facts& f) {
+  return f.is({"phi3"}) ? count(f.config.sliding_window) : count_if(f.config.sliding_window);
+}
+
 Json windows(const Facts& f) {
   if (f.config.sliding_window == 0 || !f.is({"olmo2", "gemma4", "mimo2", "exaone4"})) return {};
   Json slides = Json::array();
@@ -263,7 +268,7 @@ constexpr Key kKeys[] = {
      [](const Facts& f) {
        return of_latents(f, [](const LatentPlan& l) { return count(l.output_dim); });
      }},
-    {"attention.sliding_window", [](const Facts& f) { return count_if(f.config.sliding_window); }},
+    {"attention.sliding_window", sliding_window},
     {"attention.sliding_window_pattern", windows},
     {"attention.shared_kv_layers", shared_layers},
     {"attention.recurrent_layers", states},

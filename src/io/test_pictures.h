@@ -55,6 +55,23 @@ inline std::filesystem::path unpack_first_layers(const std::string& program,
   return folder;
 }
 
+/// Leaves of the LayerNorms of heads in a file of Chameleon's family the first `parts`, each of
+/// which is then that of as many heads as the others, as in Lumina-mGPT.
+inline void share_head_norms(const std::filesystem::path& file, int parts) {
+  const Checkpoint model = open_checkpoint(file);
+  std::vector<TensorToWrite> tensors;
+  for (const StoredTensor& tensor : model.tensors) {
+    tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
+    const bool of_heads =
+        tensor.name.ends_with("_norm.weight") || tensor.name.ends_with("_norm.bias");
+    if (!of_heads) continue;
+    const std::size_t row_bytes = tensor.bytes.size() / static_cast<std::size_t>(tensor.shape[0]);
+    tensors.back().shape[0] = parts;
+    tensors.back().bytes = tensor.bytes.first(row_bytes * static_cast<std::size_t>(parts));
+  }
+  write_safetensors(file, tensors);
+}
+
 template <typename T>
 std::vector<T> numbers(const Checkpoint& file, const std::string& name) {
   const StoredTensor& tensor = file.require(name);

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <fstream>
 #include <map>
@@ -366,8 +367,17 @@ TEST(ConvertModel, PutsAGgufOfSeveralFilesTogether) {
   expect_all_of(whole, open_checkpoint(file));
 }
 
+/// The name of another part of the same layer's queries, keys and values; empty: it is none.
+std::string part_beside(std::string name, const char* part) {
+  for (const char* own : {"attn_q.", "attn_k.", "attn_v."}) {
+    const std::size_t at = name.find(own);
+    if (at != std::string::npos) return name.replace(at, std::strlen(own), part);
+  }
+  return "";
+}
+
 /// What `llama.cpp`'s converter makes with --fuse-qkv: rows of queries, keys and values in one
-/// matrix.
+/// matrix, in layers that have all three.
 fs::path with_fused_rows(const fs::path& model, const std::string& name) {
   const Checkpoint file = open_checkpoint(model);
   std::vector<std::vector<std::byte>> joined;
@@ -376,18 +386,14 @@ fs::path with_fused_rows(const fs::path& model, const std::string& name) {
   for (const auto& [key, value] : file.metadata.items()) keys.emplace_back(key, value);
   joined.reserve(file.tensors.size());
   for (const StoredTensor& tensor : file.tensors) {
-    const std::size_t query = tensor.name.find("attn_q.");
-    const bool joins = query != std::string::npos;
-    if (tensor.name.find("attn_k.") != std::string::npos) continue;
-    if (tensor.name.find("attn_v.") != std::string::npos) continue;
-    std::string to = tensor.name;
-    if (joins) to.replace(query, 7, "attn_qkv.");
+    const bool joins = file.find(part_beside(tensor.name, "attn_v.")) != nullptr;
+    if (joins && part_beside(tensor.name, "attn_q.") != tensor.name) continue;
+    std::string to = joins ? part_beside(tensor.name, "attn_qkv.") : tensor.name;
     std::vector<std::byte>& bytes = joined.emplace_back();
     std::vector<std::int64_t> shape = tensor.shape;
     shape[0] = 0;
     for (const char* part : {"attn_q.", "attn_k.", "attn_v."}) {
-      std::string from = tensor.name;
-      if (joins) from.replace(query, 7, part);
+      const std::string from = joins ? part_beside(tensor.name, part) : tensor.name;
       const StoredTensor& rows = file.require(from);
       bytes.insert(bytes.end(), rows.bytes.begin(), rows.bytes.end());
       shape[0] += rows.shape[0];
@@ -401,7 +407,8 @@ fs::path with_fused_rows(const fs::path& model, const std::string& name) {
 }
 
 TEST(ConvertModel, OneMatrixOfQueriesKeysAndValuesIsTheSameModelInAnyFamily) {
-  for (const char* name : {"mistral", "olmo2", "qwen2_moe", "cohere2"}) {
+  for (const char* name :
+       {"mistral", "olmo2", "qwen2_moe", "cohere2", "gemma4", "gemma4_e", "qwen3_5"}) {
     const MakerRecording model = unpack_maker(name);
     expect_same_bytes(model.gguf, with_fused_rows(model.gguf, name), model.sequences[0].ids);
   }

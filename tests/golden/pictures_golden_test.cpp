@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -287,7 +288,6 @@ TEST(Pictures, HostileModelsOfCaptionsAndTextsAreRefusedByName) {
       {lantern, "input_type", "c2i", "\"input_type\": expected t2i"},
       {lantern, "num_attention_heads", 3, "expected a divisor of the width 128"},
       {lantern, "model.layers.0.self_attn.v_proj.weight", nullptr, "self_attn.v_proj.weight"},
-      {anole, "swin_norm", true, "\"swin_norm\": expected false, found true"},
       {anole, "tie_word_embeddings", true, "\"tie_word_embeddings\": expected false"},
       {anole, "vocab_size", 31, "\"vocab_size\": expected at least 32 tokens"},
       {anole, "vocab_size", 41, "expected [41, 64], found [40, 64]"},
@@ -298,6 +298,7 @@ TEST(Pictures, HostileModelsOfCaptionsAndTextsAreRefusedByName) {
       {anole, "max_position_embeddings", 15, "expected at least 16, for a picture of 2 by 4"},
       {anole, "grid", {2, 0}, "grid"},
       {anole, q_norm + "weight", {64}, q_norm + "weight\": expected [4, 16]"},
+      {anole, q_norm + "weight", {3, 16}, q_norm + "weight\": expected [4, 16]"},
       {anole, q_norm + "bias", nullptr, q_norm + "bias"},
       {lumina, "grid", {3, 4}, "\"grid\": expected even numbers"},
       {lumina, "grid", {32, 4}, "\"vocab_size\": expected at least 50 tokens"},
@@ -324,6 +325,72 @@ TEST(Pictures, HostileModelsOfCaptionsAndTextsAreRefusedByName) {
   }
 }
 
+/// Reading fewer would change every picture, and nobody would know.
+TEST(Pictures, AlignersOfMoreLayersAreRefused) {
+  const std::string said = refusal_of(open_folder<"janus">, [](Checkpoint& file) {
+    StoredTensor third = file.require("gen_aligner.layers.2.weight");
+    third.name = "gen_aligner.layers.4.weight";
+    file.tensors.push_back(std::move(third));
+    file.by_name.clear();
+  });
+  EXPECT_NE(said.find("expected two layers of the aligner, found more"), std::string::npos) << said;
+}
+
+std::vector<float> values_of(Backend& backend, const Buffer& buffer) {
+  const View view = buffer.view();
+  std::vector<float> values(static_cast<std::size_t>(view.rows) *
+                            static_cast<std::size_t>(view.cols));
+  backend.download(view, values);
+  return values;
+}
+
+/// The tiny Lumina-mGPT with `parts` LayerNorms in the place of one for each head.
+fs::path folder_of_shared_norms(int parts) {
+  const fs::path file =
+      test::unpack_picture(fmt::format("talon_pictures_{}", parts), "lumina/model.safetensors");
+  test::share_head_norms(file, parts);
+  return file.parent_path();
+}
+
+/// As the published Lumina-mGPT has it, which was trained as one part.
+TEST(Pictures, HeadsOfAPartShareALayerNorm) {
+  const auto backend = make_reference_backend(1);
+  const Model model = load_model(open_folder<"lumina">(), *backend);
+  const auto heads = static_cast<std::size_t>(model.config.heads);
+  const auto width = static_cast<std::size_t>(model.config.head_dim);
+  for (const std::size_t parts : {std::size_t{1}, std::size_t{2}}) {
+    const fs::path folder = folder_of_shared_norms(static_cast<int>(parts));
+    const Model shared = load_model(open_checkpoint(folder), *backend);
+    for (const auto norm : {&LayerWeights::q_norm, &LayerWeights::q_norm_bias,
+                            &LayerWeights::k_norm, &LayerWeights::k_norm_bias}) {
+      const std::vector<float> rows = values_of(*backend, model.layers[1].*norm);
+      std::vector<float> expected;
+      for (std::size_t head = 0; head < heads; ++head) {
+        const auto row = std::span(rows).subspan(head / (heads / parts) * width, width);
+        expected.insert(expected.end(), row.begin(), row.end());
+      }
+      EXPECT_EQ(values_of(*backend, shared.layers[1].*norm), expected) << parts;
+    }
+  }
+}
+
+/// Chameleon of 34B: a norm behind each half instead of before it, under the same name.
+TEST(Pictures, NormsOfSwinStandBehindTheHalvesOfALayer) {
+  const auto backend = make_reference_backend(1);
+  Checkpoint folder = open_folder<"anole">();
+  const Model before = load_model(folder, *backend);
+  folder.metadata["swin_norm"] = true;
+  const Model behind = load_model(folder, *backend);
+  EXPECT_FALSE(behind.config.plans[0].pre_norms);
+  EXPECT_TRUE(behind.config.plans[0].post_norms);
+  const LayerWeights& layer = behind.layers[1];
+  EXPECT_FALSE(layer.attention_norm || layer.ffn_norm);
+  EXPECT_EQ(values_of(*backend, layer.post_attention_norm),
+            values_of(*backend, before.layers[1].attention_norm));
+  EXPECT_EQ(values_of(*backend, layer.post_ffn_norm),
+            values_of(*backend, before.layers[1].ffn_norm));
+}
+
 TEST(Pictures, CodesOfAVocabularyTheyShareAreTheOnlyAnswers) {
   const ModelConfig config = read_model_config(open_folder<"lumina">());
   EXPECT_EQ(config.vocabulary, 25);
@@ -346,6 +413,14 @@ TEST(Pictures, CodesOfAVocabularyTheyShareAreTheOnlyAnswers) {
   EXPECT_EQ(whole.vocabulary, 8193);
   EXPECT_EQ(whole.image->answer_tokens(), 48 * 49 - 1);
   EXPECT_EQ(whole.image->stored_row_end, 8803);
+  const std::pair<const char*, int> sides[] = {
+      {"Lumina-mGPT-34B-512", 32}, {"Lumina-mGPT-7B-768-Omni", 48}, {"Lumina-mGPT-7B-1024", 64}};
+  for (const auto& [name, side] : sides) {
+    published.path = fs::path("models") / name;
+    const ModelConfig named_size = read_model_config(published);
+    EXPECT_EQ(named_size.image->columns, side) << name;
+    EXPECT_EQ(named_size.image->rows, side) << name;
+  }
 }
 
 }  // namespace

@@ -107,16 +107,16 @@ TEST_P(QuantizedFolder, NeedsTheMemoryThatItIsWeighedWith) {
 INSTANTIATE_TEST_SUITE_P(Stored, QuantizedFolder, testing::ValuesIn(kFolders),
                          [](const auto& tested) { return tested.param.name; });
 
-/// DeepSeek's folder with the matrices of keys and values in fp8, or with what these stand for.
-fs::path latents_in_fp8(const fs::path& from, const std::string& name, bool dequantised) {
-  const fs::path folder = from.parent_path() / name;
+/// The folder with the matrices whose names end so in fp8, or with what these stand for.
+fs::path some_in_fp8(const fs::path& from, std::string_view ending, bool dequantised) {
+  const fs::path folder = from.parent_path() / fmt::format("fp8_{}", ending);
   fs::create_directories(folder);
   Checkpoint model = open_checkpoint(from);
   std::deque<std::vector<std::byte>> made;
   const std::vector<float> scale = {0.125F};
   std::vector<TensorToWrite> tensors;
   for (const StoredTensor& tensor : model.tensors) {
-    if (!tensor.name.ends_with("kv_b_proj.weight")) {
+    if (!tensor.name.ends_with(ending)) {
       tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
       continue;
     }
@@ -144,11 +144,15 @@ fs::path latents_in_fp8(const fs::path& from, const std::string& name, bool dequ
   return folder;
 }
 
-TEST(QuantizedLatents, KeysAndValuesInFp8AreThoseThatTheyStandFor) {
-  const MakerRecording recording = unpack_maker("deepseek_v3");
+/// The first: a family, the second: what names of its matrices end with.
+class SomeInFp8 : public testing::TestWithParam<std::pair<std::string, std::string>> {};
+
+TEST_P(SomeInFp8, AreThoseThatTheyStandFor) {
+  const auto& [family, ending] = GetParam();
+  const MakerRecording recording = unpack_maker(family);
   std::vector<float> logits[2];
   for (const bool dequantised : {false, true}) {
-    const fs::path folder = latents_in_fp8(recording.folder, "latents", dequantised);
+    const fs::path folder = some_in_fp8(recording.folder, ending, dequantised);
     ModelRun run(folder, make_reference_backend(2), KvType::f32, 128);
     run.run(recording.sequences[0].ids, 0, [&](int, std::span<const float> row) {
       logits[dequantised].insert(logits[dequantised].end(), row.begin(), row.end());
@@ -157,6 +161,10 @@ TEST(QuantizedLatents, KeysAndValuesInFp8AreThoseThatTheyStandFor) {
   EXPECT_FALSE(logits[0].empty());
   EXPECT_EQ(logits[0], logits[1]);
 }
+
+INSTANTIATE_TEST_SUITE_P(Folders, SomeInFp8,
+                         testing::Values(std::pair("deepseek_v3", "kv_b_proj.weight"),
+                                         std::pair("qwen2_moe", "shared_expert_gate.weight")));
 
 /// Gemma 4's folder with a matrix and a scale, of 1, for each expert in place of stacks.
 fs::path experts_one_by_one(const fs::path& from) {
@@ -293,12 +301,13 @@ TEST(QuantizedFolderRefusals, NameWhatContradicts) {
     std::string named;
   };
   const Refusal refusals[] = {
-      {"gptq", "bits", 3, "bits"},
+      {"gptq", "bits", 3, "qweight"},
+      {"gptq", "bits", 5, "bits"},
       {"gptq", "bits", 0, "bits"},
       {"gptq", "bits", 8, "qweight"},
       {"gptq", "group_size", 0, "group_size"},
       {"gptq", "group_size", -2, "group_size"},
-      {"gptq", "group_size", 48, "groups of 48"},
+      {"gptq", "group_size", 48, "groups"},
       {"gptq", "group_size", 64, "groups"},
       {"gptq", "group_size", 1000000000, "group_size"},
       {"gptq", "checkpoint_format", "marlin", "checkpoint_format"},

@@ -34,7 +34,9 @@ double read_attention_factor(const ConfigKeys& keys, const std::string& prefix, 
 RopeConfig read_rope(const ConfigKeys& keys, const std::string& prefix, int context) {
   RopeConfig rope;
   rope.base = keys.number_or(prefix + "freq_base", 1, 1e12, 10000);
-  const std::string scaling = keys.text_or(prefix + "scaling.type", "none");
+  // A factor alone is linear, as llama.cpp has it.
+  const char* usual = keys.has(prefix + "scaling.factor") ? "linear" : "none";
+  const std::string scaling = keys.text_or(prefix + "scaling.type", usual);
   if (scaling == "linear" || scaling == "yarn") {
     rope.factor = keys.number_or(prefix + "scaling.factor", 1e-3, 1e6, 1);
   }
@@ -110,7 +112,8 @@ bool is_control(const Json* types, std::size_t id) {
   return id < types->size() && (*types)[id] == kControl;
 }
 
-/// A mark "<|end|>" is none of them where there is "<|return|>" (gpt-oss): it ends a message.
+/// A mark "<|end|>" is one of them (Phi), but where there is "<|return|>" (gpt-oss): there it ends
+/// a message.
 std::vector<TokenId> read_end_tokens(const ConfigKeys& keys, int vocabulary) {
   std::vector<TokenId> ids;
   const auto add = [&](TokenId id) {
@@ -136,7 +139,8 @@ std::vector<TokenId> read_end_tokens(const ConfigKeys& keys, int vocabulary) {
     if (*text == "<|end|>") message_end = static_cast<TokenId>(id);
     if (std::ranges::find(kEndTexts, *text) != kEndTexts.end()) add(static_cast<TokenId>(id));
   }
-  if (returns && message_end) std::erase(ids, *message_end);
+  if (message_end && returns) std::erase(ids, *message_end);
+  if (message_end && !returns) add(*message_end);
   return ids;
 }
 
@@ -166,12 +170,17 @@ int read_kv_heads(const ConfigKeys& keys, const std::string& key, const ModelCon
   return heads;
 }
 
-/// Of RMSNorm or LayerNorm. Ollama's files of Gemma 3 may lack it.
+/// Of RMSNorm or LayerNorm: converters write both where a folder says both. Ollama's files of Gemma
+/// 3 may lack it.
 double read_epsilon(const ConfigKeys& keys, const std::string& attention,
                     std::string_view architecture) {
-  const double epsilon = keys.number_or(attention + "layer_norm_epsilon", 0, 1, -1);
-  if (epsilon >= 0) return epsilon;
   const std::string rms = attention + "layer_norm_rms_epsilon";
+  const bool has_layer_norms =
+      architecture == "cohere2" || architecture == "starcoder2" || architecture == "gptneox";
+  if (has_layer_norms || !keys.has(rms)) {
+    const double epsilon = keys.number_or(attention + "layer_norm_epsilon", 0, 1, -1);
+    if (epsilon >= 0) return epsilon;
+  }
   return architecture == "gemma3" ? keys.number_or(rms, 0, 1, 1e-6) : keys.number(rms, 0, 1);
 }
 

@@ -12,6 +12,14 @@ namespace {
 
 using Limits = ConfigLimits;
 
+/// Without those that the model has not: defaults of classes lie behind the vocabularies of small
+/// models.
+std::vector<TokenId> known_tokens(const ConfigKeys& keys, std::string_view key, int vocabulary) {
+  std::vector<TokenId> ids = keys.tokens(key, Limits::kVocabulary);
+  std::erase_if(ids, [&](TokenId id) { return id >= vocabulary; });
+  return ids;
+}
+
 /// The end tokens of generation_config.json, which for chat models lists more than config.json.
 std::vector<TokenId> generation_end_tokens(const Checkpoint& checkpoint, int vocabulary) {
   const auto file = checkpoint.path / "generation_config.json";
@@ -19,7 +27,7 @@ std::vector<TokenId> generation_end_tokens(const Checkpoint& checkpoint, int voc
   if (!std::filesystem::is_regular_file(file, ignored)) return {};
   const MappedFile mapped(file);
   const Json json = parse_json(mapped.text(), fmt::format("read {}", file.string()));
-  return ConfigKeys(json, file.string()).tokens("eos_token_id", vocabulary);
+  return known_tokens(ConfigKeys(json, file.string()), "eos_token_id", vocabulary);
 }
 
 void read_sizes(const ConfigKeys& keys, ModelConfig& config) {
@@ -56,10 +64,10 @@ void read_tokens(const ConfigKeys& top, const ConfigKeys& keys, const Checkpoint
       if (std::find(known.begin(), known.end(), id) == known.end()) known.push_back(id);
     }
   };
-  add(keys.tokens("eos_token_id", config.vocabulary));
-  add(top.tokens("eos_token_id", config.vocabulary));
+  add(known_tokens(keys, "eos_token_id", config.vocabulary));
+  add(known_tokens(top, "eos_token_id", config.vocabulary));
   add(generation_end_tokens(checkpoint, config.vocabulary));
-  const auto start = keys.tokens("bos_token_id", config.vocabulary);
+  const auto start = known_tokens(keys, "bos_token_id", config.vocabulary);
   if (!start.empty()) config.start_token = start[0];
 }
 
@@ -120,9 +128,10 @@ Json class_defaults(const Json& model_type) {
                                       {"llama_4_scaling_beta", 0.1}};
   static const Json kDefaults = {
       {"mistral", {{"sliding_window", 4096}}},
+      {"ministral", {{"sliding_window", 4096}}},
       {"ministral3", {{"rms_norm_eps", 1e-5}, {"rope_parameters", kMinistralRope}}},
       {"mixtral", {{"rope_theta", 1e6}, {"rms_norm_eps", 1e-5}}},
-      {"phi3", kEpsilon},
+      {"phi3", {{"rms_norm_eps", 1e-5}, {"original_max_position_embeddings", 4096}}},
       {"smollm3", {{"rope_theta", 2e6}}},
       {"olmo2", kEpsilon},
       {"olmo3", {{"sliding_window", 4096}, {"rope_theta", 5e5}, {"rms_norm_eps", 1e-5}}},
@@ -215,7 +224,58 @@ Json janus_model(const Json& config) {
   return keys;
 }
 
-/// The keys of the text model. Gemma 3's may lack those that equal the defaults of their class.
+/// Sizes of a text model's class, which some versions of transformers leave out where they save it
+/// as a part of another model.
+Json class_sizes(const Json& model_type) {
+  static const Json kSizes = {{"gemma3_text",
+                               {{"hidden_size", 2304},
+                                {"intermediate_size", 9216},
+                                {"num_hidden_layers", 26},
+                                {"num_attention_heads", 8},
+                                {"num_key_value_heads", 4},
+                                {"head_dim", 256},
+                                {"vocab_size", 262208},
+                                {"max_position_embeddings", 131072},
+                                {"query_pre_attn_scalar", 256}}},
+                              {"llama",
+                               {{"hidden_size", 4096},
+                                {"intermediate_size", 11008},
+                                {"num_hidden_layers", 32},
+                                {"num_attention_heads", 32},
+                                {"vocab_size", 32000},
+                                {"max_position_embeddings", 2048}}},
+                              {"mistral",
+                               {{"hidden_size", 4096},
+                                {"intermediate_size", 14336},
+                                {"num_hidden_layers", 32},
+                                {"num_attention_heads", 32},
+                                {"num_key_value_heads", 8},
+                                {"vocab_size", 32000},
+                                {"max_position_embeddings", 131072}}},
+                              {"qwen2",
+                               {{"hidden_size", 4096},
+                                {"intermediate_size", 22016},
+                                {"num_hidden_layers", 32},
+                                {"num_attention_heads", 32},
+                                {"num_key_value_heads", 32},
+                                {"vocab_size", 151936},
+                                {"max_position_embeddings", 32768}}},
+                              {"llama4_text",
+                               {{"hidden_size", 5120},
+                                {"intermediate_size", 8192},
+                                {"intermediate_size_mlp", 16384},
+                                {"num_hidden_layers", 48},
+                                {"num_attention_heads", 40},
+                                {"num_key_value_heads", 8},
+                                {"head_dim", 128},
+                                {"vocab_size", 202048},
+                                {"max_position_embeddings", 131072},
+                                {"num_local_experts", 16}}}};
+  return model_type.is_string() ? kSizes.value(model_type.get<std::string>(), Json::object())
+                                : Json::object();
+}
+
+/// The keys of the text model.
 Json text_model(const Json& config) {
   if (!config.is_object()) return config;
   if (config.value("model_type", Json()) == "multi_modality") return janus_model(config);
@@ -226,19 +286,21 @@ Json text_model(const Json& config) {
   Json defaults = class_defaults(type);
   if (text.contains("rope_scaling")) defaults.erase("rope_parameters");  // the older spelling
   add_missing(defaults, text);
-  if (!is_nested || type != "gemma3_text") return text;
-  const Json sizes = {{"hidden_size", 2304},         {"intermediate_size", 9216},
-                      {"num_hidden_layers", 26},     {"num_attention_heads", 8},
-                      {"num_key_value_heads", 4},    {"head_dim", 256},
-                      {"vocab_size", 262208},        {"max_position_embeddings", 131072},
-                      {"query_pre_attn_scalar", 256}};
-  add_missing(sizes, text);
+  if (is_nested) add_missing(class_sizes(type), text);
   return text;
 }
 
 void refuse_unsupported(const ConfigKeys& keys) {
   if (keys.flag_or("mlp_bias", false)) keys.refuse("mlp_bias", "false");
   read_quantization(keys);
+}
+
+/// What single layers have otherwise than the others is read of Gemma 4's heads alone.
+void refuse_own_layers(const ConfigKeys& keys, std::string_view family) {
+  constexpr std::string_view kKey = "per_layer_config";
+  const Json* layers = keys.find(kKey);
+  if (!layers || layers->empty() || family.starts_with("gemma4")) return;
+  keys.refuse(kKey, fmt::format("nothing: layers of {} are alike", family));
 }
 
 }  // namespace
@@ -253,6 +315,7 @@ ModelConfig read_hugging_face_config(const Checkpoint& checkpoint) {
   config.architecture = keys.has("model_type") ? keys.text("model_type") : top.text("model_type");
   const FamilyReader read_family = hugging_face_family(config.architecture);
   if (!read_family) keys.refuse("model_type", hugging_face_families());
+  refuse_own_layers(keys, config.architecture);
   read_sizes(keys, config);
   config.rope = read_rope_of(keys, config.context, config.head_dim, "full_attention");
   if (config.rope.rotary > 0 && !may_turn_in_part(config.architecture)) {

@@ -21,6 +21,8 @@ class ConfigKeys {
   /// object.
   ConfigKeys(const Json& object, std::string where);
 
+  /// The file, as messages name it.
+  const std::string& where() const { return where_; }
   bool has(std::string_view key) const;
   /// Whole numbers in [low, high].
   int integer(std::string_view key, int low, int high) const;

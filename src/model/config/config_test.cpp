@@ -106,6 +106,8 @@ TEST(GgufConfig, TheEndOfAMessageIsNotThatOfAnAnswerWhereAnotherTokenReturns) {
   EXPECT_EQ(read_gguf(metadata).end_tokens, (std::vector<TokenId>{2, 1}));
   metadata["tokenizer.ggml.tokens"][2] = "<eos>";
   EXPECT_EQ(read_gguf(metadata).end_tokens, (std::vector<TokenId>{2, 0, 1}));
+  metadata.erase("tokenizer.ggml.eot_token_id");
+  EXPECT_EQ(read_gguf(metadata).end_tokens, (std::vector<TokenId>{2, 1, 0}));
 }
 
 TEST(GgufConfig, QwenHasBiasesOrNormsAndHalfSplitOrder) {
@@ -389,7 +391,7 @@ TEST(HuggingFaceConfig, WhatItCannotRunIsRefused) {
                      {"head_dim", 0},
                      {"hidden_size", 65},
                      {"rms_norm_eps", "small"},
-                     {"eos_token_id", {1, 512}},
+                     {"eos_token_id", {1, -1}},
                      {"tie_word_embeddings", "yes"},
                      {"rope_scaling", "linear"},
                      {"sliding_window", -1}};

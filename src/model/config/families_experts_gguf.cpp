@@ -78,6 +78,17 @@ void read_granitehybrid(const ConfigKeys& keys, const Checkpoint& checkpoint, Mo
   experts ? read_granitemoe(keys, checkpoint, config) : read_gguf_granite(keys, checkpoint, config);
 }
 
+/// Older files do not say how experts are grouped: DeepSeek V2's and V3's are, and those of models
+/// trained on them.
+void group_experts(const ModelConfig& config, ExpertPlan& experts) {
+  if (config.architecture != "deepseek2") return;
+  const bool v3 = config.layers == 61 && experts.count == 256;
+  const bool v2 = config.layers == 60 && experts.count == 160;
+  if (!v3 && !v2) return;
+  experts.groups = 8;
+  experts.groups_used = v3 ? 4 : 3;
+}
+
 /// DeepSeek's routing, which GLM's models share. Where a file does not name the function, as one of
 /// GLM-4.7-Flash, the bias of the choice tells the sigmoid.
 void read_grouped_experts(const ConfigKeys& keys, const Checkpoint& checkpoint,
@@ -93,9 +104,11 @@ void read_grouped_experts(const ConfigKeys& keys, const Checkpoint& checkpoint,
   experts.renormalize = keys.flag_or(key(config, "expert_weights_norm"), false);
   experts.scale =
       static_cast<float>(keys.number_or(key(config, "expert_weights_scale"), 1e-6, 1e6, 1));
-  experts.groups = keys.integer_or(key(config, "expert_group_count"), 1, experts.count, 1);
+  const std::string groups = key(config, "expert_group_count");
+  experts.groups = keys.integer_or(groups, 1, experts.count, 1);
   experts.groups_used =
       keys.integer_or(key(config, "expert_group_used_count"), 1, experts.groups, 1);
+  if (!keys.has(groups)) group_experts(config, experts);
   const int shared = keys.integer_or(key(config, "expert_shared_count"), 0, 64, 0);
   experts.shared_width = experts.width * shared;
   plan_experts(config, experts, [&](int i) { return i >= dense; });
@@ -208,7 +221,8 @@ void plan_gemma4_heads(const ConfigKeys& keys, const Checkpoint& checkpoint, Mod
     if (plan.window > 0) {
       plan.head_dim = local_dim;
     } else {
-      plan.keys_are_values = checkpoint.find(fmt::format("blk.{}.attn_v.weight", i)) == nullptr;
+      plan.keys_are_values = !checkpoint.find(fmt::format("blk.{}.attn_v.weight", i)) &&
+                             !checkpoint.find(fmt::format("blk.{}.attn_qkv.weight", i));
     }
   }
 }
@@ -253,11 +267,16 @@ ExpertPlan read_gguf_experts(const ConfigKeys& keys, const ModelConfig& config) 
   return experts;
 }
 
+/// Without widths, as in files of Qwen 1.5's first days, the shared expert has that of the dense
+/// network, which the experts in use have together.
 void read_gguf_qwen_experts(const ConfigKeys& keys, ModelConfig& config, bool renormalize) {
   ExpertPlan experts = read_gguf_experts(keys, config);
+  if (!keys.has(key(config, "expert_feed_forward_length"))) {
+    experts.width = std::max(1, config.intermediate / experts.used);
+  }
   experts.renormalize = renormalize;
-  experts.shared_width =
-      keys.integer(key(config, "expert_shared_feed_forward_length"), 1, Limits::kWidth);
+  experts.shared_width = keys.integer_or(key(config, "expert_shared_feed_forward_length"), 1,
+                                         Limits::kWidth, config.intermediate);
   experts.shared_gate = true;
   plan_experts(config, experts, every_layer);
 }

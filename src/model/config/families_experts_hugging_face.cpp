@@ -116,6 +116,8 @@ void read_gpt_oss(const ConfigKeys& keys, ModelConfig& config) {
   if (keys.number_or("swiglu_limit", 0, 1e6, kSwigluLimit) != kSwigluLimit) {
     keys.refuse("swiglu_limit", "7");
   }
+  const double slope = keys.number_or("swiglu_alpha", 0, 1e6, kSwigluSlope);
+  if (static_cast<float>(slope) != kSwigluSlope) keys.refuse("swiglu_alpha", "1.702");
   const bool biases = keys.flag_or("attention_bias", true);
   config.qkv_bias = config.output_bias = biases;
   each_plan(config, [&](LayerPlan& plan) {
@@ -212,7 +214,7 @@ std::vector<bool> chunked_layers(const ConfigKeys& keys, const std::vector<bool>
 std::vector<int> mixed_layers(const ConfigKeys& keys, int layers) {
   constexpr std::string_view kKey = "moe_layers";
   if (const Json* listed = keys.find(kKey); listed && listed->is_array()) {
-    return keys.integers(kKey, 0, layers - 1, listed->size());
+    return keys.integers(kKey, 0, Limits::kLayers, listed->size());
   }
   const int step = keys.integer_or("interleave_moe_layer_step", 1, Limits::kLayers, 1);
   std::vector<int> result;
@@ -224,7 +226,7 @@ void read_llama4(const ConfigKeys& keys, ModelConfig& config) {
   only_activation(keys, "silu");
   config.interleaved_rope = true;
   const auto count = static_cast<std::size_t>(config.layers);
-  std::vector<bool> turns = keys.flags("no_rope_layers", count);  // 1: rope
+  std::vector<bool> turns = flags_of_layers(keys, "no_rope_layers", count);  // 1: rope
   const auto every =
       static_cast<std::size_t>(keys.integer_or("no_rope_layer_interval", 1, Limits::kLayers, 4));
   for (std::size_t i = turns.size(); i < count; ++i) turns.push_back((i + 1) % every != 0);
@@ -310,11 +312,21 @@ void read_deepseek_v2(const ConfigKeys& keys, ModelConfig& config) {
   });
 }
 
-/// What layers have otherwise than the others, under their numbers: how transformers saves what the
-/// published files say of the full layers.
+/// The object below a layer's number, which zeros make as long as the largest one.
+std::optional<ConfigKeys> object_of_layer(const ConfigKeys& layers, std::size_t layer) {
+  constexpr int kMostDigits = 4;
+  static_assert(Limits::kLayers < 10'000);
+  for (int digits = 1; digits <= kMostDigits; ++digits) {
+    if (auto own = layers.object(fmt::format("{:0{}}", layer, digits))) return own;
+  }
+  return std::nullopt;
+}
+
+/// What layers have otherwise than the others: how transformers saves what the published files say
+/// of the full layers.
 void read_heads_of_layers(const ConfigKeys& layers, ModelConfig& config) {
   for (std::size_t i = 0; i < config.plans.size(); ++i) {
-    const auto own = layers.object(std::to_string(i));
+    const auto own = object_of_layer(layers, i);
     if (!own) continue;
     LayerPlan& plan = config.plans[i];
     plan.head_dim = own->integer_or("head_dim", 2, Limits::kHeadDim, plan.head_dim);

@@ -26,10 +26,20 @@ void window_all(const ConfigKeys& keys, ModelConfig& config) {
   window_layers(config, window_of(keys, config), [](int) { return true; });
 }
 
+/// Of the feed-forward network, as in Granite's first models of code, which are called Llama's.
+bool has_mlp_biases(const Checkpoint& checkpoint) {
+  for (const char* name : {"blk.0.ffn_gate.bias", "blk.0.ffn_up.bias", "blk.0.ffn_down.bias"}) {
+    if (!checkpoint.find(name)) return false;
+  }
+  return true;
+}
+
 /// Llama, Mistral, and Mixtral where the file has experts.
-void read_llama(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
+void read_llama(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
   config.interleaved_rope = true;
   window_all(keys, config);
+  const bool mlp_bias = has_mlp_biases(checkpoint);
+  each_plan(config, [&](LayerPlan& plan) { plan.mlp_bias = mlp_bias; });
   ExpertPlan experts;
   experts.count = keys.integer_or(key(config, "expert_count"), 0, Limits::kExperts, 0);
   if (experts.count == 0) return;
@@ -52,9 +62,16 @@ void read_qwen3(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) 
   window_all(keys, config);
 }
 
+/// Files of the first days name no window: the makers' models of 4096 positions have one. Later
+/// ones of models without a window say 0.
 void read_phi3(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
+  constexpr int kFirstContext = 4096, kFirstWindow = 2047;
   config.forms.fused_qkv = config.forms.fused_gate_up = true;
   window_all(keys, config);
+  const bool is_of_first = config.context == kFirstContext &&
+                           (config.layers == 32 || config.layers == 40);  // mini, medium
+  if (!is_of_first || keys.has(key(config, "attention.sliding_window"))) return;
+  window_layers(config, kFirstWindow, [](int) { return true; });
 }
 
 /// The files name mscale_all_dim alone, since mscale is 1. With 0 the amplitude is YaRN's own.

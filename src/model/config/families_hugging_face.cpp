@@ -23,6 +23,13 @@ void read_mistral(const ConfigKeys& keys, ModelConfig& config) {
   window_layers(config, window_of(keys), [](int) { return true; });
 }
 
+/// Layers have the window that are listed, else all.
+void read_ministral(const ConfigKeys& keys, ModelConfig& config) {
+  if (!keys.has("layer_types")) return read_mistral(keys, config);
+  read_llama(keys, config);
+  window_by_types(keys, config, 0);
+}
+
 /// Qwen2 windows the layers from max_window_layers on, and only when told to.
 void read_qwen_windows(const ConfigKeys& keys, ModelConfig& config) {
   if (!keys.flag_or("use_sliding_window", false)) return;
@@ -68,7 +75,7 @@ void read_smollm3(const ConfigKeys& keys, ModelConfig& config) {
   read_llama(keys, config);
   const int every = keys.integer_or("no_rope_layer_interval", 1, Limits::kLayers, 4);
   std::vector<bool> turns =
-      keys.flags("no_rope_layers", static_cast<std::size_t>(config.layers));  // 1: rope
+      flags_of_layers(keys, "no_rope_layers", config.plans.size());  // 1: rope
   for (int i = 0; static_cast<int>(turns.size()) < config.layers; ++i) {
     turns.push_back((i + 1) % every != 0);
   }
@@ -246,6 +253,7 @@ struct Family {
 constexpr Family kFamilies[] = {
     {"llama", read_llama},
     {"mistral", read_mistral},
+    {"ministral", read_ministral},
     {"ministral3", read_ministral3},
     {"mistral3", read_ministral3},
     {"qwen2", read_qwen2},

@@ -1,6 +1,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 
 #include "core/error.h"
@@ -17,6 +18,7 @@ using Prompt = ImagePlan::Prompt;
 constexpr int kMostSide = 256;     // of a grid, in cells
 constexpr int kFewestPrompts = 8;  // tokens that a context must leave to prompts
 constexpr int kSizeCells = 2;      // Lumina-mGPT: sizes are told in steps of so many cells
+constexpr int kCellPixels = 16;
 
 /// The ids of Chameleon's published vocabulary.
 struct ChameleonIds {
@@ -113,9 +115,13 @@ void share_vocabulary(const ConfigKeys& keys, const ChameleonIds& ids, ModelConf
 
 void read_chameleon_as(Prompt prompt, int usual_side, const ConfigKeys& keys, ModelConfig& config) {
   only_activation(keys, "silu");
-  if (keys.flag_or("swin_norm", false)) keys.refuse("swin_norm", "false");
   if (config.tied_output) keys.refuse("tie_word_embeddings", "false");
-  each_plan(config, [](LayerPlan& plan) { plan.head_norm = LayerPlan::HeadNorm::layer_per_head; });
+  const bool norms_behind = keys.flag_or("swin_norm", false);
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.head_norm = LayerPlan::HeadNorm::layer_per_head;
+    plan.pre_norms = !norms_behind;
+    plan.post_norms = norms_behind;
+  });
   read_grid(keys, usual_side, prompt, config);
   if (prompt == Prompt::lumina &&
       (config.image->rows % kSizeCells != 0 || config.image->columns % kSizeCells != 0))
@@ -125,8 +131,19 @@ void read_chameleon_as(Prompt prompt, int usual_side, const ConfigKeys& keys, Mo
   config.end_tokens.clear();
 }
 
+/// The side of the grid by the pixels in the folder's name, as in Lumina-mGPT-7B-512; each of the
+/// published models draws pictures of one size.
+int lumina_side(const ConfigKeys& keys) {
+  const std::filesystem::path file = keys.where();
+  const std::string folder = file.parent_path().filename().string();
+  for (const int pixels : {512, 1024}) {
+    if (folder.find(fmt::format("-{}", pixels)) != std::string::npos) return pixels / kCellPixels;
+  }
+  return 48;
+}
+
 void read_lumina(const ConfigKeys& keys, ModelConfig& config) {
-  read_chameleon_as(Prompt::lumina, 48, keys, config);
+  read_chameleon_as(Prompt::lumina, lumina_side(keys), keys, config);
 }
 
 /// Lumina-mGPT's class may be named where its model_type is Chameleon's.

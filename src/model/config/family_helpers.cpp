@@ -48,6 +48,15 @@ std::vector<bool> layers_called(const ConfigKeys& keys, std::string_view key, st
   return result;
 }
 
+std::vector<bool> flags_of_layers(const ConfigKeys& keys, std::string_view key,
+                                  std::size_t layers) {
+  const Json* listed = keys.find(key);
+  const bool goes_on = listed && listed->is_array() && listed->size() > layers;
+  std::vector<bool> flags = keys.flags(key, goes_on ? listed->size() : layers);
+  if (goes_on) flags.resize(layers);
+  return flags;
+}
+
 int window_of(const ConfigKeys& keys) { return keys.integer_or("sliding_window", 0, INT32_MAX, 0); }
 
 void window_by_types(const ConfigKeys& keys, ModelConfig& config, int pattern) {

@@ -23,6 +23,8 @@ void plan_experts(ModelConfig& config, const ExpertPlan& experts, const Has& has
 
 /// What the family's feed-forward network computes, and no other.
 void only_activation(const ConfigKeys& keys, std::string_view name);
+/// A flag of each layer, of a list that may go on behind the last one. Empty without a list.
+std::vector<bool> flags_of_layers(const ConfigKeys& keys, std::string_view key, std::size_t layers);
 /// The window of config.json; 0: none.
 int window_of(const ConfigKeys& keys);
 /// Which of `count` layers a list of texts calls `yes`; the others are `no`. Empty without a list.

@@ -159,6 +159,73 @@ TEST(GgufQwen35Moe, HeadsMayBeListedWithNoneOfLayersWithAState) {
   EXPECT_NE(refusal(keys, "qwen35moe").find("key-value heads in a layer"), std::string::npos);
 }
 
+TEST(GgufQwen2Moe, FilesOfTheFirstDaysNameNoWidthsOfExperts) {
+  Json keys = sizes({{"expert_count", 8}, {"expert_used_count", 4}});
+  const ExpertPlan old = read_gguf(keys, "qwen2moe").plans[0].experts;
+  EXPECT_EQ(old.width, 43);  // of 172
+  EXPECT_EQ(old.shared_width, 172);
+  keys.update({{"expert_feed_forward_length", 24}, {"expert_shared_feed_forward_length", 96}});
+  const ExpertPlan own = read_gguf(keys, "qwen2moe").plans[0].experts;
+  EXPECT_EQ(own.width, 24);
+  EXPECT_EQ(own.shared_width, 96);
+}
+
+TEST(GgufNorms, TheEpsilonOfTwoIsThatOfTheFamilysKindOfNorms) {
+  const Json keys = sizes({{"attention.layer_norm_epsilon", 1e-3}});
+  EXPECT_EQ(read_gguf(keys, "llama").norm_epsilon, 1e-5F);
+  EXPECT_EQ(read_gguf(keys, "cohere2").norm_epsilon, 1e-3F);
+}
+
+TEST(GgufLlama, GranitesFirstModelsOfCodeHaveBiasesOfTheFeedForwardNetwork) {
+  std::vector<std::string> biases = {"blk.0.ffn_gate.bias", "blk.0.ffn_up.bias",
+                                     "blk.0.ffn_down.bias"};
+  const ModelConfig code = read_gguf(sizes(), "llama", biases);
+  for (const LayerPlan& plan : code.plans) EXPECT_TRUE(plan.mlp_bias);
+  biases.pop_back();
+  EXPECT_FALSE(read_gguf(sizes(), "llama", biases).plans[0].mlp_bias);
+}
+
+TEST(GgufPhi3, FilesOfTheFirstDaysDoNotNameTheWindowOf4096Positions) {
+  Json keys = sizes({{"block_count", 32}, {"context_length", 4096}});
+  EXPECT_EQ(read_gguf(keys, "phi3").plans[31].window, 2047);
+  keys["attention.sliding_window"] = 0;  // as later ones say that there is none
+  EXPECT_EQ(read_gguf(keys, "phi3").plans[31].window, 0);
+  keys.erase("attention.sliding_window");
+  keys["context_length"] = 16384;  // as of Phi 4
+  EXPECT_EQ(read_gguf(keys, "phi3").plans[31].window, 0);
+}
+
+TEST(GgufDeepSeek2, GroupsThatAFileDoesNotNameAreThoseOfTheMakersModels) {
+  const auto experts = [](int layers, int count, const Json& more = Json::object()) {
+    Json keys = sizes({{"block_count", layers},
+                       {"attention.kv_lora_rank", 16},
+                       {"attention.key_length_mla", 24},
+                       {"attention.value_length_mla", 16},
+                       {"rope.dimension_count", 8},
+                       {"expert_count", count},
+                       {"expert_used_count", 6}});
+    keys.update(more);
+    return read_gguf(keys, "deepseek2").plans[0].experts;
+  };
+  EXPECT_EQ(experts(61, 256).groups, 8);
+  EXPECT_EQ(experts(61, 256).groups_used, 4);
+  EXPECT_EQ(experts(60, 160).groups, 8);
+  EXPECT_EQ(experts(60, 160).groups_used, 3);
+  EXPECT_EQ(experts(61, 384).groups, 1);  // Kimi K2's
+  EXPECT_EQ(experts(27, 64).groups, 1);
+  const Json one = {{"expert_group_count", 1}, {"expert_group_used_count", 1}};
+  EXPECT_EQ(experts(61, 256, one).groups, 1);
+}
+
+TEST(GgufRope, AFactorWithoutATypeIsLinear) {
+  Json keys = sizes({{"rope.scaling.factor", 4.0}});
+  EXPECT_EQ(read_gguf(keys, "llama").rope.scaling, Scaling::linear);
+  EXPECT_EQ(read_gguf(keys, "llama").rope.factor, 4);
+  keys["rope.scaling.type"] = "none";
+  EXPECT_EQ(read_gguf(keys, "llama").rope.scaling, Scaling::none);
+  EXPECT_EQ(read_gguf(keys, "llama").rope.factor, 1);
+}
+
 TEST(GgufGptNeox, TheModelOf20BApproximatesItsActivation) {
   const auto activation = [](int layers) {
     return read_gguf(sizes({{"block_count", layers}}), "gptneox").plans[0].activation;

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "io/test_files.h"
 #include "model/config/tensor_names.h"
 
 // How makers and transformers spell the keys of single families, where one of them has its own way.
@@ -13,6 +14,10 @@ ModelConfig read(const Json& json, std::vector<StoredTensor> tensors = {}) {
   folder.metadata = json;
   folder.tensors = std::move(tensors);
   return read_model_config(folder);
+}
+
+std::string refusal(const Json& json) {
+  return test::message_of([&] { read(json); });
 }
 
 Json sizes(const std::string& type, const Json& more) {
@@ -73,6 +78,145 @@ TEST(KimiK2, IsReadAsDeepSeekV3) {
   EXPECT_TRUE(config.interleaved_rope);
   const TensorNames names = TensorNames::of(CheckpointFormat::hugging_face, config);
   EXPECT_EQ(names.shared_gate, "language_model.model.layers.{}.mlp.shared_experts.gate_proj");
+}
+
+/// transformers prefers what the whole configuration says, and takes the context where neither
+/// does.
+TEST(RopeScaling, TheOriginalContextMayStandBesideIt) {
+  const Json yarn = {{"rope_type", "yarn"}, {"factor", 4.0}};
+  const Json llama3 = {{"rope_type", "llama3"},
+                       {"factor", 8.0},
+                       {"low_freq_factor", 1.0},
+                       {"high_freq_factor", 4.0}};
+  for (Json scaling : {yarn, llama3}) {
+    const auto original = [&](const Json& more) {
+      Json json = sizes("llama", {{"rope_scaling", scaling}});
+      json.update(more);
+      return read(json).rope.original_context;
+    };
+    EXPECT_EQ(original(Json::object()), 4096);
+    EXPECT_EQ(original({{"original_max_position_embeddings", 512}}), 512);
+    scaling["original_max_position_embeddings"] = 1024;
+    EXPECT_EQ(original(Json::object()), 1024);
+    EXPECT_EQ(original({{"original_max_position_embeddings", 512}}), 512);
+  }
+}
+
+/// As of a small model for which nobody chose others.
+TEST(Tokens, OfTheClassThatTheModelHasNotArePassedOver) {
+  const ModelConfig olmo = read(sizes("olmo2", {{"eos_token_id", 50279}, {"bos_token_id", 50256}}));
+  EXPECT_TRUE(olmo.end_tokens.empty());
+  EXPECT_FALSE(olmo.start_token);
+  const Json several = {{"eos_token_id", {7, 151336}}};
+  EXPECT_EQ(read(sizes("glm4", several)).end_tokens, std::vector<TokenId>{7});
+}
+
+/// transformers makes all numbers as long as the largest.
+TEST(Gemma4, NumbersOfLayersMayBeginWithZeros) {
+  Json json = sizes("gemma4_text", {{"num_hidden_layers", 12}, {"hidden_size_per_layer_input", 0}});
+  json["per_layer_config"] = {{"05", {{"head_dim", 32}}}, {"11", {{"head_dim", 32}}}};
+  const ModelConfig config = read(json);
+  EXPECT_EQ(config.plans[5].head_dim, 32);
+  EXPECT_EQ(config.plans[11].head_dim, 32);
+  EXPECT_EQ(config.plans[0].head_dim, 16);
+}
+
+TEST(OwnLayers, AreRefusedOfFamiliesThatHaveNone) {
+  for (const char* type : {"llama", "mistral", "qwen3"}) {
+    Json json = sizes(type, {{"per_layer_config", Json::object()}});
+    EXPECT_EQ(read(json).layers, 4) << type;
+    json["per_layer_config"]["1"] = {{"sliding_window", 16}};
+    EXPECT_NE(refusal(json).find("\"per_layer_config\": expected nothing"), std::string::npos)
+        << refusal(json);
+  }
+}
+
+/// As some versions of transformers save them: without what equals the defaults of the class.
+TEST(TextModels, BelowOthersMayLackTheSizesOfTheirClass) {
+  const auto read_text = [](const Json& text) {
+    return read({{"model_type", "llava"}, {"text_config", text}});
+  };
+  const ModelConfig vicuna =
+      read_text({{"model_type", "llama"}, {"vocab_size", 32064}, {"rms_norm_eps", 1e-5}});
+  EXPECT_EQ(vicuna.hidden, 4096);
+  EXPECT_EQ(vicuna.intermediate, 11008);
+  EXPECT_EQ(vicuna.layers, 32);
+  EXPECT_EQ(vicuna.kv_heads, 32);
+  EXPECT_EQ(vicuna.vocabulary, 32064);
+  const ModelConfig mistral = read_text({{"model_type", "mistral"},
+                                         {"hidden_size", 5120},
+                                         {"head_dim", 128},
+                                         {"num_hidden_layers", 40},
+                                         {"sliding_window", nullptr}});
+  EXPECT_EQ(mistral.kv_heads, 8);
+  EXPECT_EQ(mistral.heads, 32);
+  EXPECT_EQ(mistral.context, 131072);
+  EXPECT_EQ(mistral.sliding_window, 0);
+  const ModelConfig qwen2 = read_text({{"model_type", "qwen2"}, {"num_key_value_heads", 4}});
+  EXPECT_EQ(qwen2.intermediate, 22016);
+  EXPECT_EQ(qwen2.vocabulary, 151936);
+  const ModelConfig llama4 = read_text({{"model_type", "llama4_text"}});
+  EXPECT_EQ(llama4.layers, 48);
+  EXPECT_EQ(llama4.head_dim, 128);
+  EXPECT_EQ(llama4.plans[0].experts.count, 16);
+}
+
+TEST(Ministral, LayersHaveTheWindowThatAreListedElseAll) {
+  Json json = sizes("ministral", {{"sliding_window", 9}});
+  const auto windows = [&] {
+    std::vector<int> all;
+    for (const LayerPlan& plan : read(json).plans) all.push_back(plan.window);
+    return all;
+  };
+  EXPECT_EQ(windows(), (std::vector<int>{9, 9, 9, 9}));
+  const std::string far = "full_attention", near = "sliding_attention";
+  json["layer_types"] = {far, near, near, far};
+  EXPECT_EQ(windows(), (std::vector<int>{0, 9, 9, 0}));
+  json.erase("sliding_window");
+  EXPECT_EQ(windows(), (std::vector<int>{0, 4096, 4096, 0}));
+}
+
+/// The first releases call it "su" and "yarn". Its class knows the original context.
+TEST(Phi3, FactorsOfFrequenciesMayHaveOtherNames) {
+  Json json = sizes("phi3", {{"max_position_embeddings", 131072}});
+  const std::vector<float> factors(8, 2);
+  json["rope_scaling"] = {{"short_factor", factors}, {"long_factor", factors}};
+  for (const char* type : {"longrope", "su", "yarn"}) {
+    json["rope_scaling"]["type"] = type;
+    const ModelConfig config = read(json);
+    EXPECT_EQ(config.rope.scaling, RopeConfig::Scaling::longrope) << type;
+    EXPECT_EQ(config.rope.original_context, 4096) << type;
+    EXPECT_EQ(config.rope.long_divisors, factors) << type;
+  }
+}
+
+TEST(GptOss, AnotherSlopeOfItsGateIsRefused) {
+  Json json = sizes("gpt_oss", {{"num_local_experts", 8}, {"num_experts_per_tok", 2}});
+  json["swiglu_alpha"] = 1.702;
+  EXPECT_EQ(read(json).layers, 4);
+  json["swiglu_alpha"] = 1.5;
+  EXPECT_NE(refusal(json).find("\"swiglu_alpha\": expected 1.702, found 1.5"), std::string::npos)
+      << refusal(json);
+}
+
+/// As where a model was cut to its first layers.
+TEST(ListsOfLayers, MayGoOnBehindTheLastOne) {
+  const auto turning = [](const Json& json) {
+    std::vector<bool> all;
+    for (const LayerPlan& plan : read(json).plans)
+      all.push_back(plan.rope != LayerPlan::Rope::none);
+    return all;
+  };
+  const Json turns = {{"no_rope_layers", {0, 1, 1, 0, 1, 0}}};
+  EXPECT_EQ(turning(sizes("smollm3", turns)), (std::vector<bool>{false, true, true, false}));
+  Json llama4 = sizes("llama4_text", turns);
+  llama4.update(
+      {{"intermediate_size_mlp", 96}, {"num_local_experts", 4}, {"moe_layers", {1, 3, 5}}});
+  EXPECT_EQ(turning(llama4), (std::vector<bool>{false, true, true, false}));
+  EXPECT_EQ(read(llama4).plans[3].experts.count, 4);
+  EXPECT_EQ(read(llama4).plans[2].experts.count, 0);
+  EXPECT_NE(refusal(sizes("smollm3", {{"no_rope_layers", {0, 1, 1}}})).find("4 values"),
+            std::string::npos);
 }
 
 TEST(QwenVl, MissingKeysAreThoseOfTheClassOfItsText) {

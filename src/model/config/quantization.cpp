@@ -39,7 +39,7 @@ std::string format_of(const ConfigKeys& keys, const char* old_key,
 void read_gptq(const ConfigKeys& keys, Quantization& q) {
   q.method = Method::gptq;
   q.bits = keys.integer("bits", 2, 8);
-  if (q.bits != 2 && q.bits != 4 && q.bits != 8) keys.refuse("bits", "2, 4 or 8");
+  if (q.bits > 4 && q.bits != 8) keys.refuse("bits", "2, 3, 4 or 8");
   q.group = group_of(keys);
   q.symmetric = false;  // zero points are stored either way
   q.zeros_less_1 = format_of(keys, "checkpoint_format", {"gptq", "gptq_v2"}) == "gptq";
@@ -120,6 +120,39 @@ std::string format_of(const ConfigKeys& keys, const ConfigKeys& group) {
   return format;
 }
 
+/// What a format is; a naive one is told by the type of its codes. `place`: where it stands.
+Method method_of(std::string_view format, const ConfigKeys& weights, const ConfigKeys& place) {
+  if (format == "pack-quantized") return Method::packed;
+  if (format == "int-quantized") return Method::whole_numbers;
+  if (format == "float-quantized") return Method::floats;
+  if (format == "nvfp4-pack-quantized") return Method::nvfp4;
+  if (format != "naive-quantized") {
+    place.refuse("format",
+                 "pack-quantized, int-quantized, float-quantized, naive-quantized or "
+                 "nvfp4-pack-quantized");
+  }
+  return weights.text_or("type", "int") == "float" ? Method::floats : Method::whole_numbers;
+}
+
+/// What the weights of a group share a scale by.
+void read_strategy(const ConfigKeys& weights, Quantization& q) {
+  const std::string strategy = weights.text_or("strategy", "channel");
+  if (strategy == "group") {
+    q.group = weights.integer("group_size", 1, Limits::kWidth);
+    if (q.method == Method::floats) {
+      q.block_rows = 1;
+      q.block_cols = q.group;
+    }
+  } else if (strategy == "block") {
+    const auto sizes = weights.integers("block_structure", 1, Limits::kWidth, 2);
+    if (sizes.size() != 2) weights.refuse("block_structure", "two sizes");
+    q.block_rows = sizes[0];
+    q.block_cols = sizes[1];
+  } else if (strategy != "tensor" && strategy != "channel") {
+    weights.refuse("strategy", "tensor, channel, group or block");
+  }
+}
+
 void read_compressed(const ConfigKeys& keys, Quantization& q) {
   refuse_transforms(keys);
   if (const auto sparsity = keys.object("sparsity_config")) {
@@ -131,40 +164,21 @@ void read_compressed(const ConfigKeys& keys, Quantization& q) {
   const auto group = groups->object(all->begin().key());
   if (!group) keys.refuse("config_groups", "a group with weights");
   const std::string format = format_of(keys, *group);
-  if (format == "pack-quantized") {
-    q.method = Method::packed;
-  } else if (format == "int-quantized") {
-    q.method = Method::whole_numbers;
-  } else if (format == "float-quantized") {
-    q.method = Method::floats;
-  } else if (format == "nvfp4-pack-quantized") {
-    q.method = Method::nvfp4;
-  } else {
-    (group->has("format") ? *group : keys)
-        .refuse("format", "pack-quantized, int-quantized, float-quantized or nvfp4-pack-quantized");
-  }
   const auto weights = group->object("weights");
   if (!weights) keys.refuse("config_groups", "a group with weights");
+  q.method = method_of(format, *weights, group->has("format") ? *group : keys);
   if (q.method == Method::nvfp4) {
     q.group = weights->integer_or("group_size", kNvfp4Group, kNvfp4Group, kNvfp4Group);
     return;
   }
+  const bool whole = q.method != Method::floats;
   q.bits = weights->integer("num_bits", 1, 8);
-  if (q.bits != 8 && (q.bits != 4 || q.method != Method::packed)) {
-    weights->refuse("num_bits", q.method == Method::packed ? "4 or 8" : "8");
+  if (q.bits != 8 && (q.bits != 4 || !whole)) {
+    weights->refuse("num_bits", whole ? "4 or 8" : "8");
   }
-  const std::string strategy = weights->text_or("strategy", "channel");
-  if (strategy != "tensor" && strategy != "channel" && strategy != "group" && strategy != "block") {
-    weights->refuse("strategy", "tensor, channel, group or block");
-  }
-  if (strategy == "group") q.group = weights->integer("group_size", 1, Limits::kWidth);
   q.symmetric = weights->flag_or("symmetric", true);
-  if (!q.symmetric && q.method != Method::packed) weights->refuse("symmetric", "true");
-  if (strategy != "block") return;
-  const auto sizes = weights->integers("block_structure", 1, Limits::kWidth, 2);
-  if (sizes.size() != 2) weights->refuse("block_structure", "two sizes");
-  q.block_rows = sizes[0];
-  q.block_cols = sizes[1];
+  if (!q.symmetric && !whole) weights->refuse("symmetric", "true");
+  read_strategy(*weights, q);
 }
 
 }  // namespace
@@ -175,7 +189,8 @@ std::optional<Quantization> read_quantization(const ConfigKeys& top) {
     top.refuse("quantization",
                "nothing: weights in MLX's groups are not read, others of the model are");
   }
-  const auto keys = top.object("quantization_config");
+  auto keys = top.object("quantization_config");
+  if (!keys) keys = top.object("compression_config");  // as compressed-tensors called it at first
   if (!keys) {
     const auto text = top.object("text_config");
     auto found = text ? read_quantization(*text) : std::nullopt;

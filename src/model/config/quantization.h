@@ -27,7 +27,7 @@ struct Quantization {
   int group = 0;          // inputs that share a scale; 0: all
   bool symmetric = true;  // codes have no zero points
   bool zeros_less_1 = false;
-  int block_rows = 0, block_cols = 0;  // of float_blocks; 0: one scale for a matrix
+  int block_rows = 0, block_cols = 0;  // of floats; 0: a scale for each output or for a matrix
 };
 
 /// Nothing without a quantization_config, which may stand below text_config, and without ModelOpt's

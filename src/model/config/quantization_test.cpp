@@ -40,6 +40,15 @@ TEST(Quantization, FormatOfGptqIsToldByOldAndNewKeysInAnyLetters) {
   }
 }
 
+TEST(Quantization, GptqHasTwoToFourBitsOrEight) {
+  for (const int bits : {2, 3, 4, 8}) {
+    EXPECT_EQ(read({{"quant_method", "gptq"}, {"bits", bits}}).bits, bits);
+  }
+  for (const int bits : {1, 5, 7, 16}) {
+    expect_named({{"quant_method", "gptq"}, {"bits", bits}}, "bits");
+  }
+}
+
 TEST(Quantization, AGroupOfMinus1IsAllInputsAndOf0Nothing) {
   for (const char* method : {"gptq", "awq"}) {
     Json keys = {{"quant_method", method}, {"bits", 4}, {"group_size", -1}};
@@ -188,14 +197,42 @@ TEST(Quantization, BitsAndBytesHasFourOrEightBits) {
   expect_named(config, "load_in_4bit");
 }
 
-TEST(Quantization, WholeNumbersWithZeroPointsAreRefused) {
+TEST(Quantization, WholeNumbersMayHaveZeroPointsAndFloatsNot) {
   Json config = compressed();
   config["format"] = "int-quantized";
   Json& weights = config["config_groups"]["group_0"]["weights"];
-  weights["num_bits"] = 8;
-  EXPECT_EQ(refusal(config), "");
   weights["symmetric"] = false;
+  for (const int bits : {4, 8}) {
+    weights["num_bits"] = bits;
+    EXPECT_EQ(read(config).bits, bits);
+    EXPECT_FALSE(read(config).symmetric);
+  }
+  config["format"] = "float-quantized";
   expect_named(config, "symmetric");
+  weights["symmetric"] = true;
+  EXPECT_EQ(read(config).block_cols, 32);
+  EXPECT_EQ(read(config).block_rows, 1);
+  weights["num_bits"] = 4;
+  expect_named(config, "num_bits");
+}
+
+TEST(Quantization, ANaiveFormatIsToldByTheTypeOfItsCodes) {
+  Json config = compressed();
+  config["format"] = "naive-quantized";
+  EXPECT_EQ(read(config).method, Quantization::Method::whole_numbers);
+  Json& weights = config["config_groups"]["group_0"]["weights"];
+  weights["type"] = "float";
+  weights["num_bits"] = 8;
+  EXPECT_EQ(read(config).method, Quantization::Method::floats);
+}
+
+TEST(Quantization, OfCompressedTensorsMayHaveItsFirstName) {
+  Json config = {{"compression_config", compressed()}};
+  EXPECT_EQ(read_quantization(ConfigKeys(config, "config.json"))->method,
+            Quantization::Method::packed);
+  config["quantization_config"] = {{"quant_method", "fp8"}};
+  EXPECT_EQ(read_quantization(ConfigKeys(config, "config.json"))->method,
+            Quantization::Method::float_blocks);
 }
 
 }  // namespace

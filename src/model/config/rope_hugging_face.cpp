@@ -17,6 +17,13 @@ std::optional<ConfigKeys> rope_keys_of_kind(const ConfigKeys& keys, std::string_
   return all;
 }
 
+/// The context before it was stretched. What the whole says is before what its scaling says, as in
+/// transformers; without either it is the context itself.
+double original_context(const ConfigKeys& keys, const ConfigKeys& scaling, int context) {
+  const double of_scaling = scaling.number_or(kOriginal, 1, 1e9, context);
+  return keys.number_or(kOriginal, 1, 1e9, of_scaling);
+}
+
 /// YaRN's multiplier of cos and sin (arXiv:2309.00071 section 3.4), with DeepSeek's refinement by
 /// two exponents.
 double read_attention_factor(const ConfigKeys& scaling, double factor) {
@@ -33,7 +40,6 @@ double read_attention_factor(const ConfigKeys& scaling, double factor) {
 
 void read_llama3(const ConfigKeys& scaling, RopeConfig& rope) {
   rope.scaling = RopeConfig::Scaling::llama3;
-  rope.original_context = scaling.number(kOriginal, 1, 1e9);
   rope.low_frequency_factor = scaling.number("low_freq_factor", 1e-3, 1e6);
   rope.high_frequency_factor = scaling.number("high_freq_factor", 1e-3, 1e6);
   if (rope.high_frequency_factor < rope.low_frequency_factor) {
@@ -44,7 +50,6 @@ void read_llama3(const ConfigKeys& scaling, RopeConfig& rope) {
 /// Without a factor it is that of the contexts.
 void read_yarn(const ConfigKeys& scaling, int context, RopeConfig& rope) {
   rope.scaling = RopeConfig::Scaling::yarn;
-  rope.original_context = scaling.number_or(kOriginal, 1, 1e9, context);
   rope.factor = scaling.number_or("factor", 1e-3, 1e6, context / rope.original_context);
   rope.beta_fast = scaling.number_or("beta_fast", 1e-3, 1e6, 32);
   rope.beta_slow = scaling.number_or("beta_slow", 1e-3, 1e6, 1);
@@ -54,11 +59,8 @@ void read_yarn(const ConfigKeys& scaling, int context, RopeConfig& rope) {
 
 /// Phi's factors for each frequency. The amplitude is that of the longest context, whichever
 /// factors are in use.
-void read_longrope(const ConfigKeys& keys, const ConfigKeys& scaling, int context,
-                   std::size_t pairs, RopeConfig& rope) {
+void read_longrope(const ConfigKeys& scaling, int context, std::size_t pairs, RopeConfig& rope) {
   rope.scaling = RopeConfig::Scaling::longrope;
-  rope.original_context =
-      scaling.number_or(kOriginal, 1, 1e9, keys.number_or(kOriginal, 1, 1e9, context));
   rope.short_divisors = scaling.numbers("short_factor", 1e-3, 1e6, pairs);
   rope.long_divisors = scaling.numbers("long_factor", 1e-3, 1e6, pairs);
   if (rope.short_divisors.empty()) scaling.refuse("short_factor", "a factor of each frequency");
@@ -88,9 +90,14 @@ void read_scaling(const ConfigKeys& keys, const ConfigKeys& scaling, int context
   // "dynamic" changes frequencies behind max_position_embeddings alone, where no text goes.
   if (type == "default" || type == "mrope" || type == "dynamic") return;
   if (type == "proportional") return read_proportional(scaling, head_dim, rope);
-  if (type == "longrope" || type == "su") {
+  const bool has_factors = type == "yarn" && scaling.has("short_factor");  // Phi 3's first name
+  const bool is_longrope = type == "longrope" || type == "su" || has_factors;
+  if (is_longrope || type == "yarn" || type == "llama3") {
+    rope.original_context = original_context(keys, scaling, context);
+  }
+  if (is_longrope) {
     const int rotary = rope.rotary > 0 ? rope.rotary : head_dim;
-    return read_longrope(keys, scaling, context, static_cast<std::size_t>(rotary) / 2, rope);
+    return read_longrope(scaling, context, static_cast<std::size_t>(rotary) / 2, rope);
   }
   if (type == "yarn") return read_yarn(scaling, context, rope);
   if (type != "linear" && type != "llama3")

@@ -271,6 +271,9 @@ TensorNames hugging_face_names(const ModelConfig& config) {
     names.down = layer + "mlp.c_proj";
   } else if (family == "cohere2") {
     names.ffn_norm = names.attention_norm;
+  } else if (family.starts_with("chameleon")) {
+    names.post_attention_norm = names.attention_norm;  // where it has norms behind each half
+    names.post_ffn_norm = names.ffn_norm;
   } else if (config.plans[0].post_norms) {  // Gemma and OLMo
     names.post_attention_norm = layer + "post_attention_layernorm";
     names.ffn_norm = layer + "pre_feedforward_layernorm";

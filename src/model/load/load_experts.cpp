@@ -127,9 +127,11 @@ void ExpertLoader::load_shared(int layer, const LayerPlan& plan, ExpertLayerWeig
   const std::string router = layer_tensor(names_.shared_router, layer);
   const StoredTensor* tensor = tensors_.checkpoint().find(router);
   const bool flat = tensor && tensor->shape.size() == 1;  // as GGUF files hold one row
-  const std::vector<std::int64_t> shape =
-      flat ? std::vector<std::int64_t>{hidden} : std::vector<std::int64_t>{1, hidden};
-  const StoredTensor& row = tensors_.checked(router, shape);
+  if (!flat) {
+    w.shared_router = tensors_.float_matrix(router, 1, hidden);
+    return;
+  }
+  const StoredTensor& row = tensors_.checked(router, {hidden});
   w.shared_router = tensors_.made_float_matrix({router, row.type, 1, hidden, row.bytes});
 }
 

@@ -29,10 +29,20 @@ struct Rows {
   StoredRows part() const { return {first, stored, order}; }
 };
 
+/// Of the queries, with their gates where they have some.
+int query_rows(const LayerPlan& plan) {
+  return (plan.output_gate ? 2 : 1) * plan.heads * plan.head_dim;
+}
+
+/// Of one matrix that holds queries, keys and values.
+int fused_rows(const LayerPlan& plan) {
+  return query_rows(plan) + plan.kv_heads * (plan.head_dim + plan.values());
+}
+
 /// Queries and their gates take turns, head by head: the rows of the first or the second.
-Rows gated_rows_of(const LayerPlan& plan, int second) {
+Rows gated_rows_of(const LayerPlan& plan, int second, bool fused) {
   Rows rows;
-  rows.stored = 2 * plan.heads * plan.head_dim;
+  rows.stored = fused ? fused_rows(plan) : query_rows(plan);
   for (int head = 0; head < plan.heads; ++head) {
     append_half_split((2 * head + second) * plan.head_dim, 0, plan.head_dim, rows.order);
   }
@@ -40,17 +50,16 @@ Rows gated_rows_of(const LayerPlan& plan, int second) {
 }
 
 /// `index`: 0 for q, 1 for k, 2 for v.
-Rows rows_of(const LayerPlan& plan, const ModelConfig& config, int index) {
-  if (plan.output_gate && index == 0) return gated_rows_of(plan, 0);
-  const int width = plan.heads * plan.head_dim, kv_width = plan.kv_heads * plan.head_dim;
-  const int value_width = plan.kv_heads * plan.values();
+Rows rows_of(const LayerPlan& plan, const ModelConfig& config, int index, bool fused) {
+  if (plan.output_gate && index == 0) return gated_rows_of(plan, 0, fused);
   const int heads = index == 0 ? plan.heads : plan.kv_heads;
   const int head_dim = index == 2 ? plan.values() : plan.head_dim;
   Rows rows;
   int between = head_dim;  // rows from one head to the next
-  if (config.forms.fused_qkv) {
-    rows.stored = width + kv_width + value_width;
-    rows.first = index == 0 ? 0 : index == 1 ? width : width + kv_width;
+  if (fused) {
+    const int queries = query_rows(plan), keys = plan.kv_heads * plan.head_dim;
+    rows.stored = fused_rows(plan);
+    rows.first = index == 0 ? 0 : index == 1 ? queries : queries + keys;
     if (config.forms.qkv_by_head) {
       between = 3 * head_dim;
       rows.first = index * head_dim;
@@ -62,6 +71,23 @@ Rows rows_of(const LayerPlan& plan, const ModelConfig& config, int index) {
     append_half_split(head * between, turns ? rotary_of(plan, config) : 0, head_dim, rows.order);
   }
   return rows;
+}
+
+/// [heads, head_dim]. The rows of a file may be fewer, each then stands for as many heads that
+/// follow each other: Lumina-mGPT has one for each part that the model was trained in.
+std::vector<float> values_by_head(TensorLoader& tensors, const std::string& name, int heads,
+                                  int head_dim) {
+  const std::vector<std::int64_t>& shape = tensors.checkpoint().require(name).shape;
+  const bool shared = shape.size() == 2 && shape[0] > 0 && heads % shape[0] == 0;
+  const int parts = shared ? static_cast<int>(shape[0]) : heads;
+  const std::vector<float> stored = tensors.values(name, {parts, head_dim});
+  std::vector<float> values;
+  for (int head = 0; head < heads; ++head) {
+    const int part = head / (heads / parts);
+    const auto row = stored.begin() + static_cast<std::ptrdiff_t>(part) * head_dim;
+    values.insert(values.end(), row, row + head_dim);
+  }
+  return values;
 }
 
 }  // namespace
@@ -133,21 +159,28 @@ void LayerLoader::load_attention(int layer, const LayerPlan& plan, LayerWeights&
   load_head_norms(layer, plan, w);
 }
 
+/// A GGUF file may have one matrix in some layers only: those that have all three.
+bool LayerLoader::is_fused(int layer) const {
+  if (tensors_.has(layer_tensor(names_.q, layer))) return false;
+  const bool gguf = tensors_.checkpoint().format == CheckpointFormat::gguf;
+  return config_.forms.fused_qkv || (gguf && tensors_.has(layer_tensor(names_.qkv, layer)));
+}
+
 void LayerLoader::load_projections(int layer, const LayerPlan& plan, LayerWeights& w) {
-  const bool fused = config_.forms.fused_qkv;
+  const bool fused = is_fused(layer);
   const auto load = [&](const std::string& own, int index, int rows,
                         std::unique_ptr<Weight>& weight, Buffer& bias) {
     const std::string& name = fused ? names_.qkv : own;
-    const Rows stored = rows_of(plan, config_, index);
+    const Rows stored = rows_of(plan, config_, index, fused);
     weight = tensors_.matrix(layer_tensor(name, layer), rows, config_.hidden, stored.part());
     if (!plan.qkv_bias) return;
     bias = tensors_.vector(layer_tensor(name, layer, "bias"), rows, stored.part());
   };
   load(names_.q, 0, plan.heads * plan.head_dim, w.q, w.q_bias);
   if (plan.output_gate) {
-    const Rows gates = gated_rows_of(plan, 1);
-    w.output_gate = tensors_.matrix(layer_tensor(names_.q, layer), plan.heads * plan.head_dim,
-                                    config_.hidden, gates.part());
+    const Rows gates = gated_rows_of(plan, 1, fused);
+    w.output_gate = tensors_.matrix(layer_tensor(fused ? names_.qkv : names_.q, layer),
+                                    plan.heads * plan.head_dim, config_.hidden, gates.part());
   }
   if (!plan.writes_cache) return;
   load(names_.k, 1, plan.kv_heads * plan.head_dim, w.k, w.k_bias);
@@ -161,7 +194,7 @@ void LayerLoader::load_head_norms(int layer, const LayerPlan& plan, LayerWeights
     const auto load = [&](const std::string& name, int heads, Buffer& weight, Buffer& bias) {
       for (const char* part : {"weight", "bias"}) {
         const auto values =
-            tensors_.values(layer_tensor(name, layer, part), {heads, plan.head_dim});
+            values_by_head(tensors_, layer_tensor(name, layer, part), heads, plan.head_dim);
         (part[0] == 'w' ? weight : bias) = tensors_.upload(values, 1, heads * plan.head_dim);
       }
     };

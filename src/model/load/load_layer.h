@@ -36,6 +36,8 @@ class LayerLoader {
   void load_recurrent(int layer, const LayerPlan& plan, LayerWeights& weights);
   void load_recurrent_inputs(int layer, const RecurrentPlan& plan, RecurrentWeights& weights);
   void load_attention(int layer, const LayerPlan& plan, LayerWeights& weights);
+  /// Whether one matrix holds the layer's queries, keys and values.
+  bool is_fused(int layer) const;
   void load_projections(int layer, const LayerPlan& plan, LayerWeights& weights);
   void load_head_norms(int layer, const LayerPlan& plan, LayerWeights& weights);
   void load_feed_forward(int layer, const LayerPlan& plan, LayerWeights& weights);

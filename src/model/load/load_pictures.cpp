@@ -71,6 +71,10 @@ std::vector<float> load_captions(TensorLoader& tensors, const TensorNames& names
 std::vector<float> load_aligned_codes(TensorLoader& tensors, const Model& model) {
   const ModelConfig& c = model.config;
   const std::string codes = "gen_embed.weight", aligner = "gen_aligner.layers.";
+  const std::string third = aligner + "4.weight";
+  if (tensors.has(third)) {
+    fail("load \"{}\": expected two layers of the aligner, found more", third);
+  }
   const auto width = static_cast<int>(tensors.checkpoint().require(codes).shape.back());
   const auto first = tensors.float_matrix(aligner + "0.weight", c.hidden, width);
   const Buffer first_bias = tensors.vector(aligner + "0.bias", c.hidden);

@@ -12,7 +12,7 @@ namespace talon {
 namespace {
 
 constexpr std::size_t kGroupOfBlocks = 32;  // inputs of a block of q4_0 and q8_0
-constexpr int kBitsOfWord = 32;
+constexpr std::uint64_t kBitsOfWord = 32;
 
 std::uint64_t stored_values(const StoredTensor& tensor) {
   std::uint64_t values = 1;
@@ -25,14 +25,18 @@ bool holds_words(const Quantization& q) {
   return q.method == Method::gptq || q.method == Method::awq || q.method == Method::packed;
 }
 
+std::uint64_t codes_in_words(std::uint64_t words, const Quantization& q) {
+  return words * kBitsOfWord / static_cast<std::uint64_t>(q.bits);
+}
+
 /// Of a matrix with these codes.
 std::uint64_t inputs_of_codes(const StoredTensor& codes, const Quantization& q) {
   using Method = Quantization::Method;
-  const auto in_word = static_cast<std::uint64_t>(holds_words(q) ? kBitsOfWord / q.bits : 1);
   const auto first = static_cast<std::uint64_t>(codes.shape[0]);
-  if (q.method == Method::gptq) return first * in_word;
+  if (q.method == Method::gptq) return codes_in_words(first, q);
   if (q.method == Method::awq) return first;
-  return static_cast<std::uint64_t>(codes.shape[1]) * in_word;
+  const auto second = static_cast<std::uint64_t>(codes.shape[1]);
+  return holds_words(q) ? codes_in_words(second, q) : second;
 }
 
 /// The group of each input where a tensor says so; empty: they lie in their order.
@@ -129,7 +133,7 @@ std::optional<MadeOutline> outline_of_made(const StoredTensor& tensor, const Che
   MadeOutline made{stem + "weight", StorageType::f32, stored_values(tensor)};
   if (holds_words(q)) {
     if (tensor.type != StorageType::i32) return std::nullopt;
-    made.values *= static_cast<std::uint64_t>(kBitsOfWord / q.bits);
+    made.values = codes_in_words(made.values, q);
     made.type = smallest_of(tensor, folder, stem, q);
     return made;
   }

@@ -1,5 +1,6 @@
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "core/error.h"
@@ -49,6 +50,17 @@ Tokens read_tokens(const GgufFields& fields, std::string_view doing) {
   return tokens;
 }
 
+/// How text is cut where a file does not say it, as none of before May 2024 does: as all models of
+/// its architecture do, or as Llama 3.
+std::string usual_cutting(const GgufFields& fields, const Tokens& tokens) {
+  constexpr std::string_view kStartOfLlama3 = "<|begin_of_text|>";
+  const std::string architecture = fields.text("general.architecture").value_or("");
+  if (architecture == "qwen2" || architecture == "qwen2moe") return "qwen2";
+  if (architecture == "starcoder2") return "starcoder";
+  const auto start = std::ranges::find(tokens.texts, kStartOfLlama3);
+  return start == tokens.texts.end() ? "default" : "llama-bpe";
+}
+
 TokenizerParts load_byte_level(const GgufFields& fields, const Tokens& tokens,
                                const std::string& name, std::string_view doing) {
   const std::optional<PreTokenizer> pre_tokenizer = find_pre_tokenizer(name);
@@ -76,7 +88,34 @@ TokenizerParts load_byte_level(const GgufFields& fields, const Tokens& tokens,
 bool takes_spaces(const GgufFields& fields, std::string_view token, int type) {
   if (fields.text("general.architecture") != "phi3") return false;
   if (type != kControl && type != kUserDefined) return false;
-  return token != "<s>" && token != "<|endoftext|>";
+  return token != "<s>" && token != "<unk>" && token != "<|endoftext|>";
+}
+
+/// SentencePiece needs an unknown token. Converters call it a mark where the settings beside the
+/// model list it: the token to be called otherwise, if there is such a one.
+std::optional<std::size_t> unknown_mark(const GgufFields& fields, const Tokens& tokens) {
+  constexpr std::string_view kUsualText = "<unk>";
+  if (std::ranges::find(tokens.types, int{kUnknown}) != tokens.types.end()) return std::nullopt;
+  const auto usual = std::ranges::find(tokens.texts, kUsualText);
+  auto id = static_cast<std::size_t>(usual - tokens.texts.begin());
+  if (usual == tokens.texts.end()) {
+    const auto stated = fields.token("tokenizer.ggml.unknown_token_id", tokens.size());
+    if (!stated) return std::nullopt;
+    id = static_cast<std::size_t>(*stated);
+  }
+  const bool is_mark = tokens.types[id] == kControl || tokens.types[id] == kUserDefined;
+  return is_mark ? std::optional(id) : std::nullopt;
+}
+
+/// Whether all pieces score alike, as converters write them that find no tokenizer.model.
+bool are_alike(const std::vector<float>& scores, const Tokens& tokens) {
+  std::optional<float> first;
+  for (std::size_t id = 0; id < scores.size(); ++id) {
+    if (tokens.types[id] != kNormal) continue;
+    if (!first) first = scores[id];
+    if (scores[id] != *first) return false;
+  }
+  return true;
 }
 
 TokenizerParts load_sentencepiece_style(const GgufFields& fields, const Tokens& tokens,
@@ -90,27 +129,31 @@ TokenizerParts load_sentencepiece_style(const GgufFields& fields, const Tokens& 
   model.add_dummy_prefix = fields.boolean("tokenizer.ggml.add_space_prefix").value_or(!is_gemma3);
   model.remove_extra_whitespaces = false;
   model.split_at_user_defined = true;
+  const auto unknown = unknown_mark(fields, tokens);
+  const bool alike = are_alike(scores, tokens);  // then in the order in which they were learned
   for (std::size_t id = 0; id < tokens.texts.size(); ++id) {
     const bool is_mark = is_gemma3 && tokens.texts[id] == "<image_soft_token>";
-    const int stored = is_mark ? int{kControl} : tokens.types[id];
-    const auto type = static_cast<SentencePieceModel::Type>(stored);
-    model.pieces.push_back({std::string(tokens.texts[id]), scores[id], type,
+    const int type = id == unknown ? int{kUnknown} : is_mark ? int{kControl} : tokens.types[id];
+    model.pieces.push_back({std::string(tokens.texts[id]),
+                            alike ? -static_cast<float>(id) : scores[id],
+                            static_cast<SentencePieceModel::Type>(type),
                             takes_spaces(fields, tokens.texts[id], tokens.types[id])});
-    model.byte_fallback |= tokens.types[id] == kByte;
+    model.byte_fallback |= type == kByte;
   }
   TokenizerParts parts = load_sentencepiece(model, doing);
-  parts.start_token.reset();
   parts.end_tokens.clear();
   parts.wants_start_token = true;
   return parts;
 }
 
-/// always_starts: whatever the file says.
+/// always_starts: whatever the file says. Where it names no start token, that is SentencePiece's
+/// usual one.
 void read_start_and_ends(const GgufFields& fields, int tokens, bool always_starts,
                          TokenizerParts& parts) {
-  parts.start_token = fields.token("tokenizer.ggml.bos_token_id", tokens);
   const auto said = fields.boolean("tokenizer.ggml.add_bos_token");
   const bool wanted = always_starts || said.value_or(parts.wants_start_token);
+  const auto stated = fields.token("tokenizer.ggml.bos_token_id", tokens);
+  if (stated || !wanted) parts.start_token = stated;
   parts.wants_start_token = wanted && parts.start_token.has_value();
   for (const std::string_view key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                      "tokenizer.ggml.eom_token_id"}) {
@@ -131,7 +174,8 @@ TokenizerParts load_gguf_tokenizer(const Json& metadata, std::string_view file_n
   }
   const Tokens tokens = read_tokens(fields, doing);
   const std::string cutting =
-      *model == "gpt2" ? fields.text("tokenizer.ggml.pre").value_or("default") : *model;
+      *model == "gpt2" ? fields.text("tokenizer.ggml.pre").value_or(usual_cutting(fields, tokens))
+                       : *model;
   const auto character_bpe = find_character_bpe(cutting);
   TokenizerParts parts =
       character_bpe ? load_character_bpe(*character_bpe, fields, tokens.texts, tokens.types, doing)

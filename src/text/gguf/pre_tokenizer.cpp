@@ -161,7 +161,7 @@ constexpr PreTokenization kTekken{kTekkenSteps, false, true};
 constexpr PreTokenization kGpt4o{kGpt4oSteps};
 constexpr PreTokenization kGraniteEmbedding{kGpt4oSteps, false, true};
 constexpr PreTokenization kTinyAya{kTinyAyaSteps};
-constexpr PreTokenization kKimiK2{kKimiK2Steps};
+constexpr PreTokenization kKimiK2{kKimiK2Steps, false, true};
 constexpr PreTokenization kYoutu{kYoutuSteps, false, true};
 constexpr PreTokenization kSuperBpe{kSuperBpeSteps};
 constexpr PreTokenization kBloom{kBloomSteps};
@@ -221,8 +221,9 @@ constexpr Named kNamed[] = {
     {"jina-v5-nano", kLlama3, true},
     {"dbrx", kCl100k},
     {"smaug-bpe", kCl100k},
-    {"glm4", kCl100k},
-    {"chatglm-bpe", kCl100k},
+    {"glm4", kLlama3},
+    {"glm5", kLlama3},
+    {"chatglm-bpe", kLlama3},
     {"qwen2", kQwen2},
     {"deepseek-r1-qwen", kQwen2},
     {"kormo", kQwen2},

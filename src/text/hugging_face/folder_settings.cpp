@@ -148,12 +148,11 @@ std::vector<TokenId> FolderSettings::token_ids(const char* name,
   }
   std::vector<TokenId> ids;
   for (const Json& value : values) {
-    if (!value.is_number_integer() || value < 0 || value >= vocabulary.size()) {
-      fail("load tokenizer in {}: {}: expected a token id below {}, found {}",
-           quote(folder_.string()), name, vocabulary.size(),
+    if (!value.is_number_integer() || value < 0) {
+      fail("load tokenizer in {}: {}: expected token ids, found {}", quote(folder_.string()), name,
            value.is_number() ? value.dump() : value.type_name());
     }
-    ids.push_back(value.get<TokenId>());
+    if (value < vocabulary.size()) ids.push_back(value.get<TokenId>());
   }
   return ids;
 }

@@ -22,14 +22,14 @@ class FolderSettings {
   /// How many tokens the model of the folder has; 0 where config.json does not say.
   std::int64_t model_tokens() const;
 
-  /// Sets start and end tokens and the chat templates. Throws Error for an id that is not in the
-  /// vocabulary.
+  /// Sets start and end tokens and the chat templates. Ids behind the vocabulary are passed over,
+  /// as the defaults of a class may be; throws Error for one that is no id.
   void apply(TokenizerParts& parts) const;
 
  private:
   /// `bos_token` or `eos_token` as a text.
   std::optional<std::string> token_text(const char* name) const;
-  /// `bos_token_id` or `eos_token_id`: none, one or several.
+  /// `bos_token_id` or `eos_token_id`: none, one or several, of those that the vocabulary has.
   std::vector<TokenId> token_ids(const char* name, const Vocabulary& vocabulary) const;
   std::optional<std::string> chat_template() const;
   std::optional<std::string> tool_template() const;

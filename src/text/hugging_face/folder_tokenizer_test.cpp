@@ -99,11 +99,20 @@ TEST_F(Folder, EveryTruncationOfTokenizerJsonIsAnError) {
   }
 }
 
-TEST_F(Folder, IdsBeyondTheVocabularyAreErrors) {
+TEST_F(Folder, WhatIsNoIdIsAnErrorAndOneBehindTheVocabularyIsPassedOver) {
   copy("byte_level");
-  for (const char* value : {"99999", "-1", "[1, 99999]", "\"2\"", "18446744073709551615", "1.5"}) {
-    write("generation_config.json", std::string("{\"eos_token_id\": ") + value + "}");
+  const auto write_ends = [&](const std::string& value) {
+    write("generation_config.json", "{\"eos_token_id\": " + value + "}");
+  };
+  for (const char* value : {"-1", "[1, -1]", "\"2\"", "18446744073709551615", "1.5", "true"}) {
+    write_ends(value);
     expect_named(error(), "eos_token_id");
+  }
+  write_ends("1");
+  const auto ends = load().end_tokens();
+  for (const char* value : {"[1, 99999]", "[50279, 1]"}) {
+    write_ends(value);
+    EXPECT_EQ(load().end_tokens(), ends) << value;
   }
 }
 

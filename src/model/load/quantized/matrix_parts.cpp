@@ -79,6 +79,14 @@ std::vector<std::uint32_t> MatrixParts::words(std::string_view part,
   return values;
 }
 
+std::vector<std::int8_t> MatrixParts::bytes_of(std::string_view part,
+                                               const std::vector<TensorShape>& shapes) const {
+  const auto from = bytes(part, StorageType::i8, shape_among(shapes, require(part)));
+  std::vector<std::int8_t> values(from.size());
+  if (!from.empty()) std::memcpy(values.data(), from.data(), from.size());
+  return values;
+}
+
 std::string_view MatrixParts::text(std::string_view part) const {
   const StoredTensor& found = require(part);
   const auto from = bytes(part, StorageType::u8, {static_cast<std::int64_t>(found.bytes.size())});

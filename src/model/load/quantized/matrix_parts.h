@@ -22,10 +22,14 @@ class MatrixParts {
   MatrixParts(const Checkpoint& folder, std::string stem);
 
   bool has(std::string_view part) const;
+  StorageType type_of(std::string_view part) const { return require(part).type; }
   const StoredTensor& tensor(std::string_view part, const TensorShape& shape) const;
   std::span<const std::byte> bytes(std::string_view part, StorageType type,
                                    const TensorShape& shape) const;
   std::vector<std::uint32_t> words(std::string_view part, const TensorShape& shape) const;
+  /// Numbers of type i8; whatever shape of those listed it has.
+  std::vector<std::int8_t> bytes_of(std::string_view part,
+                                    const std::vector<TensorShape>& shapes) const;
   /// Text in bytes, [length].
   std::string_view text(std::string_view part) const;
   /// Finite numbers of a floating-point type.

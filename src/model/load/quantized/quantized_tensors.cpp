@@ -12,6 +12,7 @@ namespace {
 
 using Method = Quantization::Method;
 constexpr int kBlock = 32;  // of q4_0 and q8_0
+constexpr int kWord = 32;   // bits
 
 /// value = scale of (row, group of the column) * code.
 struct WholeNumbers {
@@ -20,10 +21,11 @@ struct WholeNumbers {
   std::vector<float> scales;           // [rows, groups]
   std::vector<std::int32_t> group_of;  // of each column
 
-  float scale(int row, int col) const {
-    return scales[static_cast<std::size_t>(row) * static_cast<std::size_t>(groups) +
-                  static_cast<std::size_t>(group_of[static_cast<std::size_t>(col)])];
+  std::size_t place_of_scale(int row, int col) const {
+    return static_cast<std::size_t>(row) * static_cast<std::size_t>(groups) +
+           static_cast<std::size_t>(group_of[static_cast<std::size_t>(col)]);
   }
+  float scale(int row, int col) const { return scales[place_of_scale(row, col)]; }
   std::int16_t& code(int row, int col) {
     return codes[static_cast<std::size_t>(row) * static_cast<std::size_t>(cols) +
                  static_cast<std::size_t>(col)];
@@ -32,15 +34,13 @@ struct WholeNumbers {
 
 WholeNumbers whole_numbers(const MatrixParts& parts, const Quantization& q, int rows, int cols) {
   const int group = q.group > 0 ? q.group : cols;
-  if (cols % group != 0 || cols % (32 / q.bits) != 0) {
-    parts.refuse(
-        fmt::format("inputs in whole groups of {} and words of {} codes", group, 32 / q.bits),
-        cols);
+  if (cols * q.bits % kWord != 0) {
+    parts.refuse(fmt::format("inputs whose codes of {} bits fill words", q.bits), cols);
   }
   WholeNumbers w;
   w.rows = rows;
   w.cols = cols;
-  w.groups = cols / group;
+  w.groups = (cols + group - 1) / group;  // the last may be shorter
   w.codes.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols));
   w.scales.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(w.groups));
   w.group_of.resize(static_cast<std::size_t>(cols));
@@ -48,13 +48,19 @@ WholeNumbers whole_numbers(const MatrixParts& parts, const Quantization& q, int 
   return w;
 }
 
-/// Codes of a matrix [lines, words * codes of a word], the low ones first.
+/// The code that begins at bit `shift` of a word and may go on in the next.
+int code_across(std::uint32_t word, std::uint32_t next, std::size_t shift, int bits) {
+  const std::uint64_t both = word | std::uint64_t{next} << kWord;
+  return static_cast<int>(both >> shift & ((1U << bits) - 1));
+}
+
+/// Codes of a matrix [lines, bits of the codes in words], the low ones first.
 int code_at(const std::vector<std::uint32_t>& words, std::size_t words_of_line, std::size_t line,
             std::size_t place, int bits) {
-  const auto in_word = static_cast<std::size_t>(32 / bits);
-  const std::uint32_t word = words[line * words_of_line + place / in_word];
-  return static_cast<int>(word >> (static_cast<std::size_t>(bits) * (place % in_word)) &
-                          ((1U << bits) - 1));
+  const std::size_t first = place * static_cast<std::size_t>(bits), shift = first % kWord;
+  const std::size_t word = line * words_of_line + first / kWord;
+  const bool goes_on = shift + static_cast<std::size_t>(bits) > kWord;
+  return code_across(words[word], goes_on ? words[word + 1] : 0, shift, bits);
 }
 
 void read_groups(const MatrixParts& parts, WholeNumbers& w) {
@@ -82,25 +88,29 @@ void transpose_scales(const std::vector<float>& scales, WholeNumbers& w) {
   }
 }
 
-/// qweight: inputs share words, [inputs, outputs] otherwise.
+/// qweight: inputs share words, [inputs, outputs] otherwise. Codes of three bits go on from a word
+/// to the next.
 WholeNumbers read_gptq(const MatrixParts& parts, const Quantization& q, int rows, int cols) {
   WholeNumbers w = whole_numbers(parts, q, rows, cols);
-  const int in_word = 32 / q.bits;
-  if (rows % in_word != 0) parts.refuse(fmt::format("outputs in words of {}", in_word), rows);
+  if (rows * q.bits % kWord != 0) {
+    parts.refuse(fmt::format("outputs whose codes of {} bits fill words", q.bits), rows);
+  }
   read_groups(parts, w);
-  const auto words = parts.words("qweight", {cols / in_word, rows});
-  const auto zeros = parts.words("qzeros", {w.groups, rows / in_word});
+  const int zero_words = rows * q.bits / kWord;
+  const auto words = parts.words("qweight", {cols * q.bits / kWord, rows});
+  const auto zeros = parts.words("qzeros", {w.groups, zero_words});
   transpose_scales(parts.numbers("scales", {w.groups, rows}), w);
   const auto outputs = static_cast<std::size_t>(rows);
   for (int col = 0; col < cols; ++col) {
     const auto group = static_cast<std::size_t>(w.group_of[static_cast<std::size_t>(col)]);
-    const int shift = q.bits * (col % in_word);
-    const auto line = static_cast<std::size_t>(col / in_word) * outputs;
+    const auto first = static_cast<std::size_t>(col * q.bits), shift = first % kWord;
+    const bool goes_on = shift + static_cast<std::size_t>(q.bits) > kWord;
+    const std::size_t line = first / kWord * outputs;
     for (std::size_t row = 0; row < outputs; ++row) {
-      const auto code = static_cast<int>(words[line + row] >> shift & ((1U << q.bits) - 1));
-      const int zero =
-          code_at(zeros, outputs / static_cast<std::size_t>(in_word), group, row, q.bits) +
-          (q.zeros_less_1 ? 1 : 0);
+      const std::uint32_t next = goes_on ? words[line + outputs + row] : 0;
+      const int code = code_across(words[line + row], next, shift, q.bits);
+      const int zero = code_at(zeros, static_cast<std::size_t>(zero_words), group, row, q.bits) +
+                       (q.zeros_less_1 ? 1 : 0);
       w.code(static_cast<int>(row), col) = static_cast<std::int16_t>(code - zero);
     }
   }
@@ -138,13 +148,29 @@ std::vector<float> scales_of_groups(const MatrixParts& parts, const WholeNumbers
                       : scales_of_outputs(parts, w.rows, "weight_scale");
 }
 
+/// Zero points in a byte each, as many as there are scales.
+void subtract_zeros(const MatrixParts& parts, WholeNumbers& w) {
+  const std::vector<TensorShape> one_group = {{w.rows, 1}, {w.rows}, {1}, {}};
+  const std::vector<TensorShape> groups = {TensorShape{w.rows, w.groups}};
+  const auto zeros = parts.bytes_of("weight_zero_point", w.groups > 1 ? groups : one_group);
+  const bool is_one = zeros.size() == 1;
+  for (int row = 0; row < w.rows; ++row) {
+    for (int col = 0; col < w.cols; ++col) {
+      const int zero = zeros[is_one ? std::size_t{0} : w.place_of_scale(row, col)];
+      w.code(row, col) = static_cast<std::int16_t>(w.code(row, col) - zero);
+    }
+  }
+}
+
+/// Zero points of neighbouring outputs lie in one word, in older folders in a byte each.
 WholeNumbers read_packed(const MatrixParts& parts, const Quantization& q, int rows, int cols) {
   WholeNumbers w = whole_numbers(parts, q, rows, cols);
   const int in_word = 32 / q.bits;
   read_groups(parts, w);
   const auto words = parts.words("weight_packed", {rows, cols / in_word});
+  const bool in_bytes = !q.symmetric && parts.type_of("weight_zero_point") == StorageType::i8;
   std::vector<std::uint32_t> zeros;
-  if (!q.symmetric) {
+  if (!q.symmetric && !in_bytes) {
     zeros = parts.words("weight_zero_point", {(rows + in_word - 1) / in_word, w.groups});
   }
   w.scales = scales_of_groups(parts, w);
@@ -155,7 +181,7 @@ WholeNumbers read_packed(const MatrixParts& parts, const Quantization& q, int ro
           code_at(words, static_cast<std::size_t>(cols / in_word), static_cast<std::size_t>(row),
                   static_cast<std::size_t>(col), q.bits);
       int zero = middle;
-      if (!zeros.empty()) {  // of neighbouring outputs in one word
+      if (!zeros.empty()) {
         const auto word = static_cast<std::size_t>(row / in_word * w.groups +
                                                    w.group_of[static_cast<std::size_t>(col)]);
         zero = static_cast<int>(zeros[word] >> (q.bits * (row % in_word)) & ((1U << q.bits) - 1));
@@ -163,6 +189,7 @@ WholeNumbers read_packed(const MatrixParts& parts, const Quantization& q, int ro
       w.code(row, col) = static_cast<std::int16_t>(code - zero);
     }
   }
+  if (in_bytes) subtract_zeros(parts, w);
   return w;
 }
 
@@ -172,6 +199,7 @@ WholeNumbers read_whole_numbers(const MatrixParts& parts, const Quantization& q,
   const auto bytes = parts.bytes("weight", StorageType::i8, {rows, cols});
   w.scales = scales_of_groups(parts, w);
   for (std::size_t i = 0; i < bytes.size(); ++i) w.codes[i] = static_cast<std::int8_t>(bytes[i]);
+  if (!q.symmetric) subtract_zeros(parts, w);
   return w;
 }
 
