@@ -7,7 +7,6 @@
 
 #include "tree/calibration.h"
 #include "tree/pass_costs.h"
-#include "tree/policies/throughput/crowd_trial.h"
 
 namespace talon {
 
@@ -21,7 +20,6 @@ struct NetworkEstimates {
   /// Tokens per round that they bring net of their time, by how much of the text cheaper drafters
   /// cover: quarters of the chance that one of them has the next token.
   std::array<double, kCoverages> pass_gain{};
-  std::array<CrowdTrial, kCoverages> crowd_trials;  // of passes in a crowd, by the same
 };
 
 /// What all sequences of an engine whose tokens are drawn alike (sample/temperature_class.h) learn
@@ -46,7 +44,7 @@ struct DrafterEstimates : NetworkEstimates {
   /// where that is not asked, or not known.
   static constexpr std::size_t kNeighbourhoods = 4;
   std::array<Calibration, kNeighbourhoods> calibrations;
-  int sequences_begun = 0;  // of a crowd that has given passes up, some try for all
+  int sequences_begun = 0;  // of a crowd, some try for all
 };
 
 }  // namespace talon

@@ -7,8 +7,6 @@
 namespace talon {
 namespace {
 
-constexpr int kTellingRounds = 5;  // of a kind, before its median counts
-
 double ms_at(const CostProfile& profile, int rows, int context) {
   for (const auto& check : profile.checks) {
     if (check.rows == rows && check.context == context) return check.ms;
@@ -97,23 +95,6 @@ double MachineCosts::ms_reading(double experts, int rows, int context, int texts
   return std::max(check_.ms(1), ms + pace() * expert_ms() * other_experts);
 }
 
-void MachineCosts::observe_rest(double ms, int sequences, bool drafted) {
-  rest_.add(ms);
-  if (sequences > 1) (drafted ? crowd_drafted_rest_ : crowd_plain_rest_).add(ms / sequences);
-}
-
-bool MachineCosts::tells_drafted_rest(int sequences) const {
-  const int rounds = std::min(crowd_plain_rest_.count(), crowd_drafted_rest_.count());
-  return sequences > 1 && rounds >= kTellingRounds;
-}
-
-double MachineCosts::plain_rest_ms(int sequences) const {
-  return tells_drafted_rest(sequences) ? sequences * crowd_plain_rest_.value() : rest_ms();
-}
-
-double MachineCosts::drafted_rest_ms(int sequences) const {
-  if (!tells_drafted_rest(sequences)) return 0;
-  return sequences * std::max(0.0, crowd_drafted_rest_.value() - crowd_plain_rest_.value());
-}
+void MachineCosts::observe_rest(double ms) { rest_.add(ms); }
 
 }  // namespace talon

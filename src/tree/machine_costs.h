@@ -33,18 +33,12 @@ class MachineCosts {
   /// the first to go to, texts_first(); else empty. REQUIRES: rows >= 1, texts >= 1.
   void observe_check(int rows, int context, double ms, int texts = 1,
                      std::span<const std::int32_t> first_uses = {});
-  /// What a round in which `sequences` decoded took beside draft and check. drafted: it checked
-  /// draft nodes.
-  void observe_rest(double ms, int sequences = 1, bool drafted = false);
+  /// What a round took beside draft and check.
+  void observe_rest(double ms);
 
   /// Milliseconds of a check; in units of a check of one row until anything was measured.
   double check_ms(int rows, int context = 0, int texts = 1) const;
   double rest_ms() const { return rest_.value(); }
-  /// Of a crowd: what of it a round without draft nodes takes, and what they add, since to accept,
-  /// observe and learn takes longer with them. Of one sequence, and until rounds of both kinds
-  /// told, rest_ms() and 0.
-  double plain_rest_ms(int sequences) const;
-  double drafted_rest_ms(int sequences) const;
   /// How much slower checks are than the profile says.
   double pace() const { return check_.pace(); }
   /// What each expert adds to a check, at pace 1. 0: none is counted.
@@ -55,7 +49,6 @@ class MachineCosts {
  private:
   double beyond_reference(int rows, int context, int texts) const;
   double ms_reading(double experts, int rows, int context, int texts) const;
-  bool tells_drafted_rest(int sequences) const;
 
   ContextRead read_;
   CostCurve check_;  // at the reference context, of as many experts as the profile's checks read
@@ -66,7 +59,6 @@ class MachineCosts {
   double per_position_ = 0;      // ms that each position read of a text adds to a check
   double per_position_row_ = 0;  // ms that each position read adds to each row of a check
   RecentMedian rest_;
-  RecentMedian crowd_plain_rest_, crowd_drafted_rest_;  // of each sequence
 };
 
 }  // namespace talon

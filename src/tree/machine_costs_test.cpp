@@ -114,22 +114,6 @@ TEST(MachineCosts, TheRestIsTheMedianOfTheLastRounds) {
   EXPECT_DOUBLE_EQ(machine.rest_ms(), 1);
 }
 
-TEST(MachineCosts, WhatDraftNodesAddToTheRestOfACrowdsRoundsIsToldApart) {
-  MachineCosts machine(64);
-  for (int round = 0; round < 20; ++round) machine.observe_rest(0.6, 4, true);
-  EXPECT_EQ(machine.plain_rest_ms(4), machine.rest_ms()) << "no round without drafts told";
-  EXPECT_EQ(machine.drafted_rest_ms(4), 0);
-  for (int round = 0; round < 5; ++round) machine.observe_rest(0.2, 4, false);
-  machine.observe_rest(5, 1, true);  // of one alone, which says nothing of crowds
-  EXPECT_NEAR(machine.rest_ms(), 0.6, 1e-9);
-  for (const int sequences : {4, 8}) {
-    EXPECT_NEAR(machine.plain_rest_ms(sequences), 0.05 * sequences, 1e-9);
-    EXPECT_NEAR(machine.drafted_rest_ms(sequences), 0.1 * sequences, 1e-9);
-  }
-  EXPECT_EQ(machine.plain_rest_ms(1), machine.rest_ms());
-  EXPECT_EQ(machine.drafted_rest_ms(1), 0);
-}
-
 TEST(PassCosts, AreCorrectedByTheirSum) {
   const MachineCosts machine(64, profile());
   PassCosts costs(64, profile());

@@ -49,7 +49,6 @@ struct PlanContext {
   /// taps. Borrowed for the call.
   std::span<const float> feature = {};
   int node_rows = 1;  // rows of the check for each of its nodes
-  long round = 0;     // its number, the same for all sequences of the round
 };
 
 /// What a round brought, for policies that learn.

@@ -266,7 +266,6 @@ class Simulation {
     const auto sequences = static_cast<int>(players.size());
     long positions = 0;
     for (const Player& each : players) positions += each.position();
-    ++round_;
     for (Player& each : players) {
       each.context = {};
       each.context.position = each.position();
@@ -276,7 +275,6 @@ class Simulation {
       each.context.mean_position = static_cast<int>(positions / sequences);
       each.context.other_rows = sequences - 1;
       each.context.answer_position = each.at;
-      each.context.round = round_;
       each.plan = each.policy->plan(each.context);
     }
   }
@@ -340,7 +338,6 @@ class Simulation {
   MachineCosts costs_;
   DrafterEstimates estimates_;
   RowBudget draft_rows_;
-  long round_ = 0;
   SimulationResult result_;
 };
 

@@ -110,7 +110,7 @@ class BlockDrafter : public Drafter {
       wanted.push_back(&job);
       states.push_back(&state);
     }
-    memory_.want(wanted.size(), jobs.size());
+    memory_.want(wanted.size());
     memory_.extend(states);
     std::erase_if(wanted, [&](DraftJob* job) {
       auto& state = static_cast<HeadState&>(*job->state);

@@ -120,7 +120,7 @@ class EagleDrafter : public Drafter {
       job.ran_passes = true;
       wanted.push_back(job);
     }
-    memory_.want(wanted.size(), jobs.size());
+    memory_.want(wanted.size());
     const auto guided = std::ranges::partition(wanted, [](const DraftJob& job) {
       return static_cast<EagleState*>(job.state)->guide == nullptr;
     });

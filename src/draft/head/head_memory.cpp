@@ -15,10 +15,8 @@ constexpr int kPagesToBeginAgain = 4;
 constexpr int kPairsOfAPass = 32;
 constexpr int kPairsOfAPrompt = 8;  // at least: fewer are an answer's
 // Drafts pay for what all others have run of their texts where at least one in so many rounds of
-// sequences wants one, and in a crowd, whose drafts bring less; so many rounds more or less than
-// that make it sleep or wake.
+// sequences wants one; so many rounds more or less than that make it sleep or wake.
 constexpr int kRoundsOfAWish = 32;
-constexpr int kRoundsOfACrowdsWish = 8;
 constexpr int kRoundsToChange = 192;
 
 int waiting_rows(const HeadState& state) { return static_cast<int>(state.waiting.size()); }
@@ -58,9 +56,8 @@ int HeadMemory::remembers(std::span<const TokenId> text, const TextOwner& owner)
   return pairs.length() == 0 ? 0 : pairs.length() + 1;
 }
 
-void HeadMemory::want(std::size_t states, std::size_t asked) {
-  const int rounds = asked > 1 ? kRoundsOfACrowdsWish : kRoundsOfAWish;
-  unwanted_ = std::max(0, unwanted_ - rounds * static_cast<int>(states));
+void HeadMemory::want(std::size_t states) {
+  unwanted_ = std::max(0, unwanted_ - kRoundsOfAWish * static_cast<int>(states));
   if (unwanted_ == 0) is_asleep_ = false;
 }
 

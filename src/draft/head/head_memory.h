@@ -60,8 +60,8 @@ class HeadMemory {
   /// counted.
   std::unique_ptr<HeadState> resume(std::span<const TokenId> known, const TextOwner& owner);
   void observe(HeadState& state, const CommittedTokens& committed);
-  /// Drafts of so many states are wanted in a round, of those that were asked for.
-  void want(std::size_t states, std::size_t asked);
+  /// Drafts of so many states are wanted in a round.
+  void want(std::size_t states);
   /// The text of `state` has ended, and a later one may begin with it.
   void finish(HeadState& state);
   /// Runs the waiting pairs of `states`, batched.

@@ -61,7 +61,7 @@ class HeadMemoryTest : public testing::Test {
       observe(state, 1);
       for (const auto& other : others_) observe(*other, 1);
       if (drafts == 0 || round % (kRounds / drafts) != 0) continue;
-      memory_.want(1, 1 + others_.size());
+      memory_.want(1);
       HeadState* const only = &state;
       memory_.extend(std::span(&only, 1));
     }
@@ -117,19 +117,6 @@ TEST_F(HeadMemoryTest, RunsNothingOfATextOfWhichNoDraftsAreWantedInACrowd) {
   // Nor does it hold back a text whose rows the target has.
   const std::vector<TokenId>& text = texts_.at(others_[0].get());
   EXPECT_EQ(memory_.remembers(text, {}), static_cast<int>(text.size()));
-}
-
-/// One in 16 rounds of sequences wants a draft.
-TEST_F(HeadMemoryTest, OfACrowdMoreMustWantDraftsThanOfOneAlone) {
-  const auto alone = begin(1);
-  answer(*alone, 8);
-  memory_.finish(*alone);
-  EXPECT_EQ(network_.rows, kPrompt + 128 - 1) << "it is awake";
-  for (TokenId i = 0; i < 3; ++i) others_.push_back(begin(2 + i));
-  answer(*begin(5), 32);
-  const int rows = network_.rows;
-  for (const auto& other : others_) memory_.finish(*other);
-  EXPECT_EQ(network_.rows, rows) << "it sleeps";
 }
 
 TEST_F(HeadMemoryTest, WakesWhenDraftsAreWantedAgain) {

@@ -31,7 +31,6 @@ void Proposer::propose(std::vector<Scheduled>& scheduled) {
 /// Asks each policy how large its tree may be, within the room of cache and forward.
 void Proposer::plan(std::vector<Scheduled>& scheduled) {
   const GrantedRows rows = granted_rows(scheduled);
-  ++round_;
   for (Scheduled& entry : scheduled) {
     Sequence& sequence = *entry.sequence;
     entry.tree.reset(sequence.tokens.back());
@@ -46,8 +45,7 @@ void Proposer::plan(std::vector<Scheduled>& scheduled) {
                      .prompt_rows = rows.prompts,
                      .answer_position = sequence.length() - 1 - sequence.prompt_length(),
                      .feature = sequence.feature,
-                     .node_rows = sequence.streams(),
-                     .round = round_};
+                     .node_rows = sequence.streams()};
     ask_policy(entry, faults_,
                [&](PolicyState& policy) { entry.plan = policy.plan(entry.context); });
   }

@@ -39,7 +39,6 @@ class Proposer {
   KeptTime& kept_time_;
   Faults& faults_;
   RowBudget draft_rows_;
-  long round_ = 0;  // since the engine began
 };
 
 }  // namespace talon

@@ -203,9 +203,7 @@ void Round::learn(std::vector<Scheduled>& scheduled) {
 void Round::learn_rest(double step_ms) {
   const double rest_ms = kept_time_.ms(StepPart::rest, step_ms - draft_ms_ - check_ms_);
   if (granted_.prompts == 0) {
-    const bool drafted = rows_ > granted_.all;
-    faults_.contain(FaultOrigin::policy,
-                    [&] { costs_.observe_rest(rest_ms, granted_.sequences, drafted); });
+    faults_.contain(FaultOrigin::policy, [&] { costs_.observe_rest(rest_ms); });
     return;
   }
   const int answer_rows = rows_ - granted_.prompts, texts = granted_.all - granted_.prompts;

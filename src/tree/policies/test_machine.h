@@ -32,15 +32,8 @@ struct Machine {
   }
   MachineCosts costs;
   DrafterEstimates drafter;
-  long rounds = 0;  // PlanContext::round of the last one, of tests with several sequences
   std::deque<std::unique_ptr<TreePolicy>> policies;
 };
-
-/// Passes of the machine's head bring each sequence of a crowd `gain` tokens, for some rounds.
-inline void learn_in_a_crowd(Machine& machine, double gain) {
-  for (int round = 0; round < 8; ++round)
-    machine.drafter.crowd_trials[0].learn(++machine.rounds, gain);
-}
 
 inline PlanContext alone() {
   return {.position = 10, .rows_available = 64, .levels_available = 64, .mean_position = 10};

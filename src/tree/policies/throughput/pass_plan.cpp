@@ -12,10 +12,10 @@ constexpr double kDeeperShare = 0.5;
 // first pass still tells what the others cost.
 constexpr int kMostWaiting = 128;
 constexpr int kFewWaiting = 4;
-// In a crowd that has given passes up, one in so many sequences tries for all, and after so many
-// rounds another.
+// In a crowd, while passes do not pay: one in so many sequences tries at once; the others
+// after so many rounds.
 constexpr int kCrowdTries = 32;
-constexpr int kCrowdTurn = 256;
+constexpr int kCrowdPause = 256;
 
 }  // namespace
 
@@ -27,18 +27,15 @@ PassPlan::PassPlan(DrafterEstimates& drafter, std::uint32_t source, const RoundP
 
 bool PassPlan::has_paid() const { return std::ranges::max(network().pass_gain) > 0; }
 
-bool PassPlan::tries_for_all() const {
-  return (begun_ + prices_.context().round / kCrowdTurn) % kCrowdTries == 0;
-}
+void PassPlan::begin(int begun) { crowd_pause_ = begun % kCrowdTries == 0 ? 0 : kCrowdPause; }
 
 /// Alone, each sequence finds out for itself: its text may be of another kind than the last one's.
-/// In a crowd a pass costs all, so all have a part in it or none. Where it did not pay for long,
-/// few go on to try for all, as if they were alone.
-bool PassPlan::wants() {
-  Trial& own = trials_[coverage_];
-  if (!is_in_crowd()) return own.wants();
-  if (crowd_trial().is_given_up()) return tries_for_all() && own.wants();
-  return crowd_trial().wants(prices_.context().round);
+/// In a crowd a pass costs all, so while passes do not pay few sequences try for all.
+bool PassPlan::leaves_it_to_others() {
+  const bool is_loss = network().pass_gain[coverage_] < 0 && trials_[coverage_].value() <= 0;
+  if (prices_.context().sequences == 1 || !is_loss || crowd_pause_ == 0) return false;
+  --crowd_pause_;
+  return true;
 }
 
 void PassPlan::begin_round() {
@@ -58,7 +55,7 @@ bool PassPlan::start(const DraftTree& tree, double coverage, int waiting, double
                        kCoverages - 1);
   const int sequences = prices_.context().sequences;
   const double ms = catch_up_ms() + network().passes.first_pass_ms(prices_.machine()) / sequences;
-  if (!wants() || !can_afford(ms, 1)) return false;
+  if (leaves_it_to_others() || !trials_[coverage_].wants() || !can_afford(ms, 1)) return false;
   forecast_.begin_round();  // another network's levels were not this one's
   run(first_rows(), waiting_ <= kFewWaiting);
   return true;
@@ -105,8 +102,7 @@ double PassPlan::ms() const {
 }
 
 double PassPlan::unpaid_ms() const {
-  const bool pays = is_in_crowd() ? crowd_trial().pays() : trials_[coverage_].value() > 0;
-  if (!ran() || pays) return 0;
+  if (!ran() || trials_[coverage_].value() > 0) return 0;
   const int rows = 1 + waiting_ - first_rows();
   return network().passes.waiting_row_ms(prices_.machine()) * rows;
 }
@@ -157,7 +153,6 @@ void PassPlan::learn(const RoundOutcome& outcome, double node_ms) {
   const double usual_ms = draft_ms - (pass_ms(first_rows()) - pass_ms(1));
   const double gain = tokens - prices_.rate() * (usual_ms + node_ms * nodes);
   trials_[coverage_].learn(gain);
-  if (is_in_crowd()) crowd_trial().learn(prices_.context().round, gain);
   network().pass_gain[coverage_] += 0.02 * (gain - network().pass_gain[coverage_]);
   usual_nodes_ += 0.1 * (tree.draft_nodes() - usual_nodes_);
 }

@@ -25,10 +25,10 @@ class PassPlan {
   /// Whether they brought other sequences something.
   bool has_paid() const;
   /// Before the first round. begun: sequences before this one.
-  void begin(int begun) { begun_ = begun; }
+  void begin(int begun);
   void begin_round();
   /// A round in which nothing is drafted: a pause of the passes goes on.
-  void let_pass() { wants(); }
+  void let_pass() { trials_[coverage_].wants(); }
   /// Whether the first pass is worth it. tree: what cheaper drafters proposed, `coverage` their
   /// chances at the root. waiting: tokens that the head has not seen, beside the root. others_ms:
   /// what passes of other networks take in the round.
@@ -58,11 +58,7 @@ class PassPlan {
   static constexpr std::size_t kCoverages = DrafterEstimates::kCoverages;
 
   NetworkEstimates& network() const { return drafter_.of(source_); }
-  CrowdTrial& crowd_trial() const { return network().crowd_trials[coverage_]; }
-  bool is_in_crowd() const { return prices_.context().sequences > 1; }
-  /// In a crowd that has given them up: whether this sequence tries all the same.
-  bool tries_for_all() const;
-  bool wants();
+  bool leaves_it_to_others();
   void run(int rows, bool tells = true);
   double pass_ms(int rows) const;
   int first_rows() const;
@@ -78,8 +74,8 @@ class PassPlan {
   LevelForecast forecast_;
   std::array<Trial, kCoverages> trials_;  // by how much cheaper drafters cover already
   double usual_nodes_ = 8;
-  int sharers_ = 1;  // sequences that share the round's passes
-  int begun_ = 0;    // sequences before this one
+  int sharers_ = 1;      // sequences that share the round's passes
+  int crowd_pause_ = 0;  // rounds in a crowd in which others try
 
   // Of the current round:
   double others_ms_ = 0;        // that passes of other networks take

@@ -22,8 +22,7 @@ class RoundPrices {
   /// makes no time cheap: with it the tokens of such a round would seem to come slowly.
   double plain_ms() const {
     const int texts = undrafted_rows() - context_.prompt_rows;  // a row of each
-    return machine_.check_ms(texts, context_.mean_position, texts) +
-           machine_.plain_rest_ms(context_.sequences);
+    return machine_.check_ms(texts, context_.mean_position, texts) + machine_.rest_ms();
   }
   /// This sequence's share of it: what a token takes without drafts.
   double token_ms() const { return plain_ms() / context_.sequences; }
@@ -31,14 +30,9 @@ class RoundPrices {
   double extra_ms(int nodes) const {
     return added_ms(undrafted_rows(), nodes, context_.mean_position);
   }
-  /// And to what is neither draft nor check.
-  double extra_rest_ms(int nodes) const {
-    return nodes > 0 ? machine_.drafted_rest_ms(context_.sequences) : 0;
-  }
-  /// What each node of this sequence adds to a round with `nodes` in all.
+  /// What each node of this sequence adds to a check of `nodes` in all.
   double node_ms(int nodes) const {
-    const double check_ms = added_ms(undrafted_rows(), nodes, context_.position);
-    return (check_ms + extra_rest_ms(nodes)) / std::max(1, nodes);
+    return added_ms(undrafted_rows(), nodes, context_.position) / std::max(1, nodes);
   }
   /// What `nodes` of this sequence add to it when earlier ones keep theirs.
   double further_ms(int nodes) const {

@@ -98,7 +98,7 @@ class ThroughputState : public PolicyState {
 
   void learn(const RoundOutcome& outcome) override {
     const int nodes_of_all = outcome.draft_rows / prices_.context().node_rows;
-    const double extra_ms = prices_.extra_ms(nodes_of_all) + prices_.extra_rest_ms(nodes_of_all);
+    const double extra_ms = prices_.extra_ms(nodes_of_all);
     const double node_ms = prices_.node_ms(nodes_of_all);
     const double draft_ms = usual_draft_ms(outcome);
     prices_.learn(outcome.batch_tokens,

@@ -15,34 +15,27 @@ using test::ChainHead;
 using test::cut;
 using test::Machine;
 
-struct Drafts {
-  int count = 0;
-  int rounds = 0;  // that had some
-};
-
 /// Sequences of 30 rounds each, eight at a time, with a head of which `right` tokens of each draft
-/// come true. All prompts have the same length, as those of one template.
-Drafts drafts_in_a_crowd(Machine& machine, int answers, int right) {
+/// come true. All prompts have the same length, as those of one template. Returns how many drafts
+/// there were.
+int drafts_in_a_crowd(Machine& machine, int answers, int right) {
   constexpr int kCrowd = 8, kRounds = 30;
   const ChainHead head{0.7, 0.5};
-  Drafts drafts;
+  int drafts = 0;
   for (int first = 0; first < answers; first += kCrowd) {
     std::vector<std::unique_ptr<PolicyState>> crowd;
     for (int i = 0; i < kCrowd; ++i) crowd.push_back(machine.policy("throughput"));
     for (int round = 0; round < kRounds; ++round) {
-      ++machine.rounds;
-      const int before = drafts.count;
       for (int i = 0; i < kCrowd; ++i) {
         PolicyState& policy = *crowd[static_cast<std::size_t>(i)];
         PlanContext context = alone();
         context.position = 120 + round;
         context.sequences = kCrowd;
         context.other_rows = kCrowd - 1;
-        context.round = machine.rounds;
         DraftTree tree(0);
         double draft_ms = 0;
         const TreePlan plan = policy.plan(context);
-        if (plan.nodes > 0 && head.draft(policy, tree, draft_ms) > 0) ++drafts.count;
+        if (plan.nodes > 0 && head.draft(policy, tree, draft_ms) > 0) ++drafts;
         test::cut(policy, tree, plan, context);
         std::vector<NodeId> accepted = {0};
         for (NodeId node = 1; node <= std::min(right, tree.draft_nodes()); ++node) {
@@ -61,24 +54,21 @@ Drafts drafts_in_a_crowd(Machine& machine, int answers, int right) {
         outcome.batch_tokens = kCrowd - 1 + static_cast<int>(emitted.size());
         policy.learn(outcome);
       }
-      drafts.rounds += drafts.count > before ? 1 : 0;
     }
   }
   return drafts;
 }
 
-TEST(ThroughputInACrowd, InACrowdAHeadThatDoesNotPayIsTriedByAllThenByFewForAll) {
+TEST(ThroughputInACrowd, InACrowdAHeadThatDoesNotPayIsTriedByFewForAll) {
   Machine machine(0.4, 0.5);
-  const Drafts drafts = drafts_in_a_crowd(machine, 160, 0);
-  EXPECT_LT(drafts.rounds, 35) << "of 600";
-  EXPECT_LT(drafts.count, 90);
+  EXPECT_LT(drafts_in_a_crowd(machine, 160, 0), 40);
 }
 
 TEST(ThroughputInACrowd, InACrowdAHeadThatPaysDraftsForAllAlsoAfterItDidNot) {
   Machine machine(0.05, 0.5);
   drafts_in_a_crowd(machine, 160, 0);
   drafts_in_a_crowd(machine, 800, 4);
-  EXPECT_GT(drafts_in_a_crowd(machine, 80, 4).count, 80 * 20);
+  EXPECT_GT(drafts_in_a_crowd(machine, 80, 4), 80 * 20);
 }
 
 /// Answers of 30 rounds, eight at once, of a head whose first token is right with chance 0.7, by
@@ -95,7 +85,6 @@ double share_of_drafts(Machine& machine, int answers, double pass_ms) {
     std::vector<std::unique_ptr<PolicyState>> crowd;
     for (int i = 0; i < kCrowd; ++i) crowd.push_back(machine.policy("throughput"));
     for (int round = 0; round < kRounds; ++round) {
-      context.round = ++machine.rounds;
       std::vector<DraftTree> trees(kCrowd, DraftTree(0));
       std::vector<TreePlan> plans;
       std::vector<bool> ran;
@@ -139,21 +128,9 @@ double share_of_drafts(Machine& machine, int answers, double pass_ms) {
 
 TEST(ThroughputInACrowd, PassesThatPayOnlyWhereAllShareThemAreTakenUp) {
   Machine machine(0.4, 1.2);  // a token is worth 1.6 ms
-  test::learn_in_a_crowd(machine, -0.1);
+  machine.drafter.pass_gain.fill(-0.1);
   share_of_drafts(machine, 800, 1.2);
   EXPECT_GT(share_of_drafts(machine, 160, 1.2), 0.5);
-}
-
-TEST(ThroughputInACrowd, DraftsPayForTheRestOfARoundThatTheyMakeLonger) {
-  for (const double drafted_rest_ms : {0.0, 6.4}) {  // half a token of each sequence
-    Machine machine(0.4, 1.2);
-    for (int round = 0; round < 10; ++round) {
-      const bool drafted = round % 2 == 1;
-      machine.costs.observe_rest(drafted ? drafted_rest_ms : 0, 8, drafted);
-    }
-    const double share = share_of_drafts(machine, 160, 1.2);
-    EXPECT_EQ(share > 0.5, drafted_rest_ms == 0) << share << " at " << drafted_rest_ms << " ms";
-  }
 }
 
 /// A round of eight sequences in which this one proposed nothing, and others drafted for 2 ms.
@@ -348,9 +325,10 @@ double pass_ms_after(const std::vector<int>& levels, double slow, int waiting) {
   context.sequences = crowd;
   context.other_rows = crowd - 1;
   for (int round = 0; round < 4; ++round) {
-    std::vector<std::unique_ptr<PolicyState>> policies;  // new ones, with a whole budget
+    std::vector<std::unique_ptr<PolicyState>> policies;  // new ones: no trial has a pause yet
     for (int i = 0; i < crowd; ++i) {
       policies.push_back(machine.policy("throughput"));
+      machine.drafter.sequences_begun = 0;  // so each is one that tries for all
       policies.back()->plan(context);
     }
     std::vector<DraftTree> trees(levels.size(), DraftTree(0));
