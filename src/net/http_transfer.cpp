@@ -89,6 +89,31 @@ std::string problem_text(CURLcode code, const char* message) {
   return message[0] ? message : curl_easy_strerror(code);
 }
 
+/// What `code` says of the connection.
+TransferOutcome::Connection connection_after(CURLcode code, CURL* handle) {
+  using Connection = TransferOutcome::Connection;
+  curl_off_t microseconds = 0;  // until it was made; 0: it was not
+  switch (code) {
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_SSL_CONNECT_ERROR:
+      return Connection::none;
+    case CURLE_OPERATION_TIMEDOUT:
+      curl_easy_getinfo(handle, CURLINFO_CONNECT_TIME_T, &microseconds);
+      return microseconds > 0 ? Connection::lost : Connection::none;
+    case CURLE_PARTIAL_FILE:
+    case CURLE_GOT_NOTHING:
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+      return Connection::lost;
+    default:
+      return Connection::held;
+  }
+}
+
 /// Whether the host of `url` is this machine.
 bool is_near(const std::string& url) {
   const std::unique_ptr<CURLU, FreeUrl> parts(curl_url());
@@ -162,9 +187,9 @@ TransferOutcome run_transfer(const HttpTransfer& transfer) {
   const CURLcode code = curl_easy_perform(handle.get());
   if (running.thrown) std::rethrow_exception(running.thrown);
   using End = TransferOutcome::End;
-  if (code == CURLE_OK) return {End::done, running.status(), ""};
+  if (code == CURLE_OK) return {.end = End::done, .status = running.status()};
   return {code == CURLE_ABORTED_BY_CALLBACK ? End::stopped : End::failed, running.status(),
-          problem_text(code, message)};
+          problem_text(code, message), connection_after(code, handle.get())};
 }
 
 }  // namespace talon

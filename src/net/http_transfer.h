@@ -40,9 +40,11 @@ HttpHeader parse_header(std::string_view line);
 
 struct TransferOutcome {
   enum class End { done, stopped, failed };
+  enum class Connection { held, lost, none };  // none: it was not made
   End end = End::done;
-  int status = 0;       // of HTTP
-  std::string problem;  // what went wrong
+  int status = 0;            // of HTTP
+  std::string problem = {};  // what went wrong
+  Connection connection = Connection::held;
 };
 
 /// Throws Error if the library of HTTP does not start.

@@ -115,6 +115,25 @@ TEST(ModelSource, AFolderWithOneGgufIsThatModel) {
   EXPECT_EQ(resolve_model({.model = folder.string()}), folder);
 }
 
+TEST(ModelSource, FindsARevisionInAFolderOfItsOwn) {
+  namespace fs = std::filesystem;
+  const fs::path models = fs::path(testing::TempDir()) / "talon_revisions";
+  fs::remove_all(models);
+  for (const char* name : {"a/b", "a/b@v1", "a/b@refs@pr@1"}) {
+    fs::create_directories(models / name);
+    std::ofstream(models / name / "m-Q4_0.gguf") << "GGUF";
+  }
+  const auto found = [&](const std::string& name) {
+    return resolve_model({.model = name, .models_folder = models.string()});
+  };
+  EXPECT_EQ(found("a/b"), models / "a/b/m-Q4_0.gguf");
+  EXPECT_EQ(found("a/b@v1"), models / "a/b@v1/m-Q4_0.gguf");
+  EXPECT_EQ(found("a/b@v1:Q4_0"), models / "a/b@v1/m-Q4_0.gguf");
+  EXPECT_EQ(found("a/b@v1/m-Q4_0.gguf"), models / "a/b@v1/m-Q4_0.gguf");
+  EXPECT_EQ(found("a/b@refs/pr/1"), models / "a/b@refs@pr@1/m-Q4_0.gguf");
+  EXPECT_THROW(found("a/b@v2"), Error);
+}
+
 TEST(ModelSource, KnowsAModelOfTheCatalogueByItsFile) {
   const std::string path = TALON_DOWNLOADS "/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
   EXPECT_EQ(catalogue_name_of(kSmallModel), "");

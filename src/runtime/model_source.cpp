@@ -59,14 +59,15 @@ fs::path model_in(const fs::path& folder, Depth depth) {
        models.empty() ? "none" : "several: say which: ", fmt::join(models, ", "));
 }
 
-/// What `talon pull OWNER/NAME[:FILE]` fetched. Empty: nothing, or a path is meant.
+/// What `talon pull OWNER/NAME[@REVISION][:FILE]` fetched. Empty: nothing, or a path is meant.
 fs::path pulled_model(const ModelSource& source) {
   std::error_code problem;
   if (fs::exists(source.model, problem) || source.models_folder.empty()) return {};
   const std::size_t colon = source.model.find(':');
   const fs::path name = source.model.substr(0, colon);
   if (name.is_absolute() || !name.has_parent_path()) return {};
-  const fs::path path = source.models_folder / name;
+  fs::path path = source.models_folder / name;
+  if (!fs::exists(path, problem)) path = source.models_folder / pulled_folder(name.string());
   if (colon != std::string::npos) {
     const auto files = files_in(path, Depth::all_below);
     const auto parts = parts_among(files, source.model.substr(colon + 1));
@@ -111,6 +112,14 @@ std::filesystem::path resolve_model(const ModelSource& source) {
     return model_in(source.model, Depth::folder);
   }
   return source.model;
+}
+
+std::filesystem::path pulled_folder(std::string_view name) {
+  std::string folder(name);
+  for (std::size_t i = folder.find('@', folder.find('/')); i < folder.size(); ++i) {
+    if (folder[i] == '/') folder[i] = '@';
+  }
+  return folder;
 }
 
 std::string catalogue_name_of(const std::filesystem::path& path) {

@@ -38,29 +38,40 @@ TEST(PullUrl, FetchesAWholeFile) {
 TEST(PullUrl, GoesOnWhereABrokenConnectionEnded) {
   const Folder models;
   FileServer server({.body = body_of(300000), .break_after = 100000});
-  expect_said(pull(server.url(), models), 1, "what has come is kept");
-  EXPECT_EQ(models.names(), (Names{"model.gguf.part", "model.gguf.part.etag"}));
-  EXPECT_EQ(pull(server.url(), models).code, 0);
+  const Outcome outcome = pull(server.url(), models);
+  expect_said(outcome, 0, "what has come is kept");
+  expect_said(outcome, 0, "trying again in 1 s");
   EXPECT_EQ(read_file(models.file("model.gguf")), body_of(300000));
   EXPECT_EQ(models.names(), Names{"model.gguf"});
   EXPECT_EQ(server.ranges(), (Names{"", "bytes=100000-"}));
+}
+
+TEST(PullUrl, KeepsWhatHadComeWhenItIsInterruptedWhileItWaits) {
+  const Folder models;
+  FileServer server({.body = body_of(300000), .break_after = 100000, .breaks = 2});
+  const Outcome outcome =
+      run_talon(Start{.arguments = {"pull", server.url(), "--models", models.path().string()},
+                      .interrupt_after = "trying again"});
+  expect_said(outcome, 130, "interrupted");
+  EXPECT_EQ(models.names(), (Names{"model.gguf.part", "model.gguf.part.etag"}));
 }
 
 TEST(PullUrl, WithoutANameOfItsVersionNothingIsKept) {
   for (const std::string etag : {"", "W/\"one\""}) {
     const Folder models;
     FileServer server({.body = body_of(300000), .etag = etag, .break_after = 100000});
-    expect_said(pull(server.url(), models), 1, "the same command begins anew");
-    EXPECT_EQ(models.names(), Names{}) << etag;
+    expect_said(pull(server.url(), models), 0, "the same command begins anew");
+    EXPECT_EQ(models.names(), Names{"model.gguf"}) << etag;
+    EXPECT_EQ(server.ranges(), (Names{"", ""})) << etag;
   }
 }
 
 TEST(PullUrl, StartsAnewWhenTheServerHasAnotherVersion) {
   const Folder models;
-  FileServer server({.body = body_of(300000), .break_after = 100000});
-  EXPECT_EQ(pull(server.url(), models).code, 1);
   const std::string newer = "newer" + body_of(50000);
-  server.set_version(newer, "\"two\"");
+  FileServer server({.body = newer, .etag = "\"two\""});
+  models.write("model.gguf.part", body_of(100));
+  models.write("model.gguf.part.etag", "\"one\"\n");
   EXPECT_EQ(pull(server.url(), models).code, 0);
   EXPECT_EQ(read_file(models.file("model.gguf")), newer);
 }
@@ -159,6 +170,19 @@ TEST(PullUrl, RefusalOfTheServerLeavesNothing) {
   FileServer server({.body = "not found", .status = 404});
   expect_said(pull(server.url(), models), 1, "404");
   EXPECT_EQ(models.names(), Names{});
+}
+
+TEST(PullUrl, ABusyServerIsAskedAgainAndThenGivenUp) {
+  const Folder models;
+  FileServer server({.body = body_of(1000),
+                     .statuses = {{"/model.gguf", 503}},
+                     .refusals = 9,
+                     .headers = {{"Retry-After", "0"}}});
+  expect_said(pull(server.url(), models), 1, "503");
+  EXPECT_EQ(server.ranges().size(), 5u);
+  EXPECT_EQ(models.names(), Names{});
+  EXPECT_EQ(pull(server.url(), models).code, 0);
+  EXPECT_EQ(server.ranges().size(), 10u);
 }
 
 TEST(PullUrl, NoServerLeavesNothing) {

@@ -49,11 +49,6 @@ std::string FileServer::address() const {
 
 std::string FileServer::url() const { return address() + "/model.gguf"; }
 
-void FileServer::set_version(std::string body, std::string etag) {
-  behaviour_.body = std::move(body);
-  behaviour_.etag = std::move(etag);
-}
-
 void FileServer::serve() {
   while (!stopping_) {
     const int connection = accept(listener_, nullptr, nullptr);
@@ -91,7 +86,10 @@ void FileServer::answer(int connection) {
     status = 401;
   }
   const auto refused = behaviour_.statuses.find(targets_.back());
-  if (refused != behaviour_.statuses.end()) status = refused->second;
+  if (refused != behaviour_.statuses.end() && behaviour_.refusals != 0) {
+    status = refused->second;
+    if (behaviour_.refusals > 0) --behaviour_.refusals;
+  }
   if (behaviour_.refuses_the_nameless && header_of(request, "User-Agent").empty()) status = 403;
   std::string body = file == behaviour_.files.end() ? behaviour_.body : file->second;
   std::string more;  // headers
@@ -113,8 +111,10 @@ void FileServer::answer(int connection) {
       "HTTP/1.1 " + std::to_string(status) +
       " X\r\nConnection: close\r\nContent-Length: " + std::to_string(body.size()) +
       "\r\nETag: " + behaviour_.etag + more + "\r\n\r\n";
-  if (behaviour_.break_after > 0 && body.size() > behaviour_.break_after) {
-    body.resize(std::exchange(behaviour_.break_after, 0));
+  const bool breaks = behaviour_.break_after > 0 && body.size() > behaviour_.break_after;
+  if (breaks && behaviour_.breaks > 0) {
+    body.resize(behaviour_.break_after);
+    --behaviour_.breaks;
   }
   response += body;
   for (std::size_t sent = 0; sent < response.size();) {

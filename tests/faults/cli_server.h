@@ -14,14 +14,15 @@ class FileServer {
   struct Behaviour {
     std::string body = {};
     std::string etag = "\"one\"";
-    std::string type = {};  // its media type; empty: not said
-    std::size_t break_after =
-        0;             // bytes of a body after which the first that is longer ends; 0: never
-    int status = 200;  // another: refuse with it
+    std::string type = {};        // its media type; empty: not said
+    std::size_t break_after = 0;  // bytes after which longer bodies end; 0: never
+    int breaks = 1;               // how many of them
+    int status = 200;             // another: refuse with it
     /// Bodies by request target ("/a?b=1"); others get 404. Empty: `body` for every one.
     std::map<std::string, std::string> files = {};
     std::string token = {};  // wanted as "Authorization: Bearer TOKEN"; empty: none
     std::map<std::string, int> statuses = {};  // by request target: refuse with it
+    int refusals = -1;                         // how many requests get one of them; -1: all
     std::string redirects_to = {};             // an address that every answer names; empty: none
     std::string host = "127.0.0.1";            // an address of this machine
     std::string silent_at = {};       // this request target gets no answer until the client leaves
@@ -40,7 +41,6 @@ class FileServer {
   const std::vector<std::string>& ranges() const { return ranges_; }
   /// The request targets so far.
   const std::vector<std::string>& targets() const { return targets_; }
-  void set_version(std::string body, std::string etag);
   /// Whether a client waits at `silent_at`, or has waited. May be asked at any time.
   bool was_silent() const { return silent_; }
 

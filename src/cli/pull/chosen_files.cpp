@@ -20,6 +20,8 @@ bool is_beside_weights(std::string_view path) {
                                          "generation_config.json",
                                          "tokenizer.json",
                                          "tokenizer.model",
+                                         "tekken.json",
+                                         "tiktoken.model",
                                          "tokenizer_config.json",
                                          "special_tokens_map.json",
                                          "added_tokens.json",
@@ -82,7 +84,7 @@ std::vector<std::string> chosen_paths(const std::vector<std::string>& paths, con
       fail(
           "pull {}: expected one of its files, of which {} are models, or what one of these alone "
           "ends with, as Q4_K_M, got {}",
-          name.repository, list_of(models), quote(name.file));
+          without_file(name), list_of(models), quote(name.file));
     }
     return parts;
   }
@@ -93,11 +95,11 @@ std::vector<std::string> chosen_paths(const std::vector<std::string>& paths, con
     fail(
         "pull {}: expected a GGUF file, or config.json with safetensors, pytorch_model.bin or "
         "medusa_lm_head.pt, found neither",
-        name.repository);
+        without_file(name));
   }
   if (models.size() > 1) {
-    fail("pull {}: it has several models: say {}:FILE with one of {}", name.repository,
-         name.repository, list_of(models));
+    fail("pull {}: it has several models: say {}:FILE with one of {}", without_file(name),
+         without_file(name), list_of(models));
   }
   std::vector<std::string> chosen = parts_among(paths, models.front());
   if (is_model_file(models.front())) {
@@ -117,7 +119,7 @@ std::vector<HubFile> chosen_files(const HubListing& listing, const HubName& name
       fail(
           "pull {}: expected plain names (letters, digits, \"-_.\") of the files to fetch, found "
           "{}",
-          name.repository, quote(path));
+          without_file(name), quote(path));
     }
     files.push_back(*std::ranges::find(listing.files, path, &HubFile::path));
   }

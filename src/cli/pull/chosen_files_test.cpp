@@ -35,6 +35,11 @@ TEST(ChosenFiles, OfAFolderHaveItsTemplateForTools) {
   EXPECT_EQ(chosen(all), all);
 }
 
+TEST(ChosenFiles, OfAFolderHaveATokenizerOfEveryForm) {
+  const Paths all = {"config.json", "model.safetensors", "tekken.json", "tiktoken.model"};
+  EXPECT_EQ(chosen(all), all);
+}
+
 TEST(ChosenFiles, OfAModelAreItsFileAndTheHeadsAndLayersBesideIt) {
   const Paths all = {"m-Q4_K_M.gguf", "m-DSpark.gguf", "mtp-m-Q4_K_M.gguf"};
   EXPECT_EQ(chosen(all), all);

@@ -13,6 +13,7 @@
 
 #include "cli/pull/checksum.h"
 #include "cli/pull/refusal_words.h"
+#include "cli/pull/retry.h"
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
 #include "net/http_transfer.h"
@@ -29,7 +30,7 @@ struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 
-/// One transfer and its files beside the target.
+/// One try: a transfer and its files beside the target.
 class Transfer {
  public:
   explicit Transfer(const Download& job)
@@ -128,17 +129,23 @@ class Transfer {
     using End = TransferOutcome::End;
     const std::string rest = outcome.end == End::done ? "" : keep_or_forget();
     if (outcome.end == End::stopped) fail("pull {}: stopped{}", job_.url, rest);
-    if (outcome.end == End::failed && outcome.status >= kRefused) {
-      const std::string meaning = job_.meaning ? job_.meaning(outcome.status) : "";
-      fail("pull {}: {}{}", job_.url, meaning.empty() ? outcome.problem : meaning,
-           words_.text(outcome.status));
+    if (outcome.end == End::failed) {
+      fail_transfer(failure_text(outcome, rest), outcome, words_, resumable_bytes());
     }
-    if (outcome.end == End::failed) fail("pull {}: {}{}", job_.url, outcome.problem, rest);
     if (received_ == 0 && !begin_body(outcome.status)) {
       fail("pull {}: cannot write {}: {}", job_.url, part_.string(), std::strerror(errno));
     }
     if (outcome.status == kPartialContent) require_whole();
     check_and_move();
+  }
+
+  std::string failure_text(const TransferOutcome& outcome, const std::string& rest) const {
+    if (outcome.status < kRefused) {
+      return fmt::format("pull {}: {}{}", job_.url, outcome.problem, rest);
+    }
+    const std::string meaning = job_.meaning ? job_.meaning(outcome.status) : "";
+    return fmt::format("pull {}: {}{}", job_.url, meaning.empty() ? outcome.problem : meaning,
+                       words_.text(outcome.status));
   }
 
   /// A rest that is none, or not all that the server has, makes no file.
@@ -226,7 +233,7 @@ class Transfer {
     if (begun_ == 0) forget();
     fail(
         "pull {}: expected a file, found a page (text/html): what lies on a hub is fetched by its "
-        "name, talon pull OWNER/NAME[:FILE]",
+        "name, talon pull OWNER/NAME[@REVISION][:FILE]",
         job_.url);
   }
 
@@ -284,6 +291,8 @@ class Transfer {
 
 }  // namespace
 
-void download(const Download& job) { Transfer(job).run(); }
+void download(const Download& job) {
+  retry([&] { Transfer(job).run(); }, job.stop);
+}
 
 }  // namespace talon

@@ -24,9 +24,10 @@ struct Download {
 
 /// Fetches a file. What has come of an interrupted download waits beside the target as `.part` and
 /// is gone on with next time if it is of the same version, which `.part.etag` names: by the
-/// checksum, else by the server's ETag; without either (a strong one) nothing is kept. Throws
-/// Error for a server's refusal, a broken connection, a full disk, a wrong checksum or another
-/// download of the same file that is under way; the target is then untouched.
+/// checksum, else by the server's ETag; without either (a strong one) nothing is kept. Tries again
+/// by itself where that may help (retry()). Throws Error for a server's refusal, a connection that
+/// breaks too often, a full disk, a wrong checksum or another download of the same file that is
+/// under way; the target is then untouched.
 void download(const Download& job);
 
 }  // namespace talon

@@ -6,30 +6,41 @@
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "cli/pull/checksum.h"
 #include "cli/pull/chosen_files.h"
 #include "cli/pull/download.h"
 #include "cli/pull/refusal_words.h"
+#include "cli/pull/retry.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
 #include "io/formats/gguf_names.h"
-#include "io/json_text.h"
 #include "io/quote.h"
 #include "net/http_transfer.h"
+#include "runtime/model_source.h"
 
 namespace talon {
 namespace {
 
 namespace fs = std::filesystem;
 constexpr std::size_t kLargestListing = std::size_t{16} << 20;
-constexpr std::size_t kMostFiles = 10000;
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
+}
+
+/// Whether a variable says yes, as the hub's own client reads them.
+bool is_set(const char* name) {
+  constexpr std::string_view kYes[] = {"1", "true", "on", "yes"};
+  std::string value = variable(name);
+  std::ranges::transform(value, value.begin(), [](unsigned char c) { return std::tolower(c); });
+  return std::ranges::find(kYes, value) != std::end(kYes);
 }
 
 std::string first_line(const fs::path& file) {
@@ -71,11 +82,6 @@ bool is_plain(std::string_view part) {
          });
 }
 
-bool is_sha256(const std::string& text) {
-  return text.size() == 64 &&
-         std::ranges::all_of(text, [](unsigned char c) { return std::isxdigit(c); });
-}
-
 std::vector<std::string> headers_of(const Hub& hub) {
   if (hub.token.empty()) return {};
   return {"Authorization: Bearer " + hub.token};
@@ -83,6 +89,17 @@ std::vector<std::string> headers_of(const Hub& hub) {
 
 std::string page_of(const Hub& hub, const std::string& repository) {
   return hub.url + "/" + repository;
+}
+
+std::string revision_of(const HubName& name) {
+  return name.revision.empty() ? "main" : name.revision;
+}
+
+/// A revision as one part of an address.
+std::string part_of_address(const std::string& revision) {
+  std::string part;
+  for (const char c : revision) part += c == '/' ? std::string("%2F") : std::string(1, c);
+  return part;
 }
 
 /// Of what lies at `page`, as people see it.
@@ -93,16 +110,22 @@ std::string refusal_text(int status, const std::string& page) {
       status, page);
 }
 
-/// Why there is no listing of what lies at `page`.
-std::string no_listing_text(int status, const std::string& page) {
+/// Why there is no listing of what `name` says, which lies at `page`.
+std::string no_listing_text(int status, const HubName& name, const std::string& page,
+                            const RefusalWords& words) {
   if (status == 401 || status == 403) return refusal_text(status, page);
-  if (status == 404) return "the hub has no such repository (404)";
-  return fmt::format("the hub answered {}", status);
+  if (status != 404) return fmt::format("the hub answered {}", status);
+  if (words.code() == "RevisionNotFound") {
+    return fmt::format("the hub has no revision {} of {} (404)", quote(revision_of(name)),
+                       name.repository);
+  }
+  return name.revision.empty() ? "the hub has no such repository (404)"
+                               : "the hub has no such repository or revision (404)";
 }
 
-/// The text at `url` about what lies at `page`.
-std::string fetch_text(const Hub& hub, const std::string& url, const std::string& page,
-                       const StopFlag& stop) {
+/// One try to fetch the text at `url`, the listing of what `name` says.
+std::string fetch_listing(const Hub& hub, const std::string& url, const HubName& name,
+                          const StopFlag& stop) {
   std::string text;
   RefusalWords words;
   HttpTransfer transfer{.url = url,
@@ -120,45 +143,16 @@ std::string fetch_text(const Hub& hub, const std::string& url, const std::string
   if (text.size() > kLargestListing) {
     fail("pull {}: expected a listing of at most {} bytes, found more", url, kLargestListing);
   }
-  if (outcome.end != TransferOutcome::End::done) fail("pull {}: {}", url, outcome.problem);
+  if (outcome.end != TransferOutcome::End::done) {
+    fail_transfer(fmt::format("pull {}: {}", url, outcome.problem), outcome, words);
+  }
   if (outcome.status >= 400) {
-    fail("pull {}: {}{}", url, no_listing_text(outcome.status, page), words.text(outcome.status));
+    const std::string page = page_of(hub, name.repository);
+    const std::string why = no_listing_text(outcome.status, name, page, words);
+    fail_transfer(fmt::format("pull {}: {}{}", url, why, words.text(outcome.status)), outcome,
+                  words);
   }
   return text;
-}
-
-std::optional<std::uint64_t> bytes_in(const Json& entry) {
-  const auto size = entry.find("size");
-  if (size == entry.end() || !size->is_number_unsigned()) return {};
-  return size->get<std::uint64_t>();
-}
-
-HubFile read_file(const Json& entry, const std::string& url) {
-  HubFile file;
-  const auto name = entry.find("rfilename");
-  if (name == entry.end() || !name->is_string()) {
-    fail("pull {}: expected files with names (\"rfilename\"), found {}", url, quote(entry.dump()));
-  }
-  file.path = name->get<std::string>();
-  file.bytes = bytes_in(entry);
-  const auto large = entry.find("lfs");
-  if (large == entry.end() || !large->is_object()) return file;
-  if (!file.bytes) file.bytes = bytes_in(*large);
-  for (const char* key : {"sha256", "oid"}) {
-    const auto sum = large->find(key);
-    if (sum != large->end() && sum->is_string() && is_sha256(sum->get<std::string>())) {
-      file.sha256 = sum->get<std::string>();
-    }
-  }
-  std::ranges::transform(file.sha256, file.sha256.begin(),
-                         [](unsigned char c) { return std::tolower(c); });
-  return file;
-}
-
-void keep_first_of_each_path(std::vector<HubFile>& files) {
-  std::ranges::stable_sort(files, {}, &HubFile::path);
-  const auto repeated = std::ranges::unique(files, {}, &HubFile::path);
-  files.erase(repeated.begin(), repeated.end());
 }
 
 /// Whole already: of the size and with the checksum that the hub says, as far as it says them; a
@@ -186,7 +180,7 @@ std::uint64_t bytes_to_come(const fs::path& folder, const std::vector<HubFile>& 
 }
 
 /// Before hours of fetching rather than behind them. `folder` need not be there.
-void refuse_without_room(const std::string& repository, const fs::path& folder,
+void refuse_without_room(const HubName& name, const fs::path& folder,
                          const std::vector<HubFile>& files) {
   std::error_code problem;
   fs::path place = folder;
@@ -194,9 +188,74 @@ void refuse_without_room(const std::string& repository, const fs::path& folder,
   const fs::space_info space = fs::space(place.empty() ? fs::path(".") : place, problem);
   const std::uint64_t needed = bytes_to_come(folder, files);
   if (problem || needed <= space.available) return;
-  fail("pull {}: {} needs {} more, {} are free: No space left on device", repository,
+  fail("pull {}: {} needs {} more, {} are free: No space left on device", without_file(name),
        folder.string(), bytes_text(static_cast<double>(needed)),
        bytes_text(static_cast<double>(space.available)));
+}
+
+/// For `why`, where the hub is not to be asked.
+[[noreturn]] void refuse_offline(const HubName& name, const std::string& why) {
+  fail("pull {}: {}, and the hub is not asked: $HF_HUB_OFFLINE is set", without_file(name), why);
+}
+
+/// By what an earlier pull kept in `folder`.
+HubListing listing_offline(const HubName& name, const fs::path& folder) {
+  std::optional<HubListing> listing = kept_listing(folder);
+  if (!listing) refuse_offline(name, folder.string() + " has nothing that was pulled whole");
+  return std::move(*listing);
+}
+
+std::vector<HubFile> files_to_pull(const HubListing& listing, const HubName& name, const Hub& hub) {
+  try {
+    return chosen_files(listing, name);
+  } catch (const Error& error) {
+    if (!hub.is_offline) throw;
+    fail("{} (by the listing of an earlier pull: $HF_HUB_OFFLINE is set)", error.what());
+  }
+}
+
+/// Where files of one pull come from.
+struct FileSource {
+  const Hub& hub;
+  const HubName& name;
+  const std::string& commit;
+  const StopFlag& stop;
+};
+
+void fetch_file(const FileSource& from, const HubFile& file, const fs::path& path) {
+  const std::string& repository = from.name.repository;
+  std::error_code problem;
+  fs::create_directories(path.parent_path(), problem);
+  if (problem) {
+    fail("pull {}: cannot make the folder {}: {}", without_file(from.name),
+         path.parent_path().string(), problem.message());
+  }
+  if (fs::exists(path, problem)) {
+    fail("pull {}: {} is there and not what the hub has: remove it", without_file(from.name),
+         path.string());
+  }
+  const auto meaning = [&](int status) {
+    // a gated repository has a listing for all: that it has no such file is a refusal, too
+    const bool is_refusal = status == 401 || status == 403 || status == 404;
+    return is_refusal ? refusal_text(status, page_of(from.hub, repository)) : std::string();
+  };
+  download(
+      {.url = fmt::format("{}/{}/resolve/{}/{}", from.hub.url, repository, from.commit, file.path),
+       .target = path,
+       .sha256 = file.sha256,
+       .headers = headers_of(from.hub),
+       .bytes = file.bytes.value_or(0),
+       .stop = &from.stop,
+       .meaning = meaning});
+}
+
+/// What is pulled is of use where that cannot be kept, too.
+void try_to_keep(const HubListing& listing, const HubName& name, const fs::path& folder) {
+  try {
+    keep_listing(folder, listing);
+  } catch (const Error& error) {
+    note("pull {}: is not found with $HF_HUB_OFFLINE: {}", without_file(name), error.what());
+  }
 }
 
 }  // namespace
@@ -223,6 +282,7 @@ Hub hub_of(const std::string& given) {
     if (hub.token.empty()) hub.token = bare_token(variable(name));
   }
   if (hub.token.empty()) hub.token = bare_token(first_line(token_file()));
+  hub.is_offline = is_set("HF_HUB_OFFLINE");
   return hub;
 }
 
@@ -235,69 +295,57 @@ HubName parse_hub_name(const std::string& text) {
   const std::size_t colon = text.find(':');
   name.repository = text.substr(0, colon);
   if (colon != std::string::npos) name.file = text.substr(colon + 1);
+  const std::size_t at = name.repository.find('@');
+  if (at != std::string::npos) {
+    name.revision = name.repository.substr(at + 1);
+    name.repository.resize(at);
+  }
   const std::size_t slash = name.repository.find('/');
   const bool fits = is_safe_path(name.repository) && slash != std::string::npos &&
                     name.repository.find('/', slash + 1) == std::string::npos &&
                     (colon == std::string::npos || is_safe_path(name.file));
-  if (!fits) throw UsageError(fmt::format("pull: expected OWNER/NAME[:FILE], got {}", quote(text)));
+  if (!fits) {
+    throw UsageError(
+        fmt::format("pull: expected OWNER/NAME[@REVISION][:FILE], got {}", quote(text)));
+  }
+  if (at != std::string::npos && !is_safe_path(name.revision)) {
+    throw UsageError(
+        fmt::format("pull {}: expected as REVISION a branch, a tag or a commit (letters, digits, "
+                    "\"-_./\"), got {}",
+                    name.repository, quote(name.revision)));
+  }
   return name;
 }
 
-HubListing list_hub(const Hub& hub, const std::string& repository, const StopFlag& stop) {
-  const std::string url =
-      fmt::format("{}/api/models/{}/revision/main?blobs=true", hub.url, repository);
-  const Json json = parse_json(fetch_text(hub, url, page_of(hub, repository), stop), "pull " + url);
-  HubListing listing;
-  const auto commit = json.is_object() ? json.find("sha") : json.end();
-  const auto files = json.is_object() ? json.find("siblings") : json.end();
-  if (commit == json.end() || !commit->is_string() || !is_plain(commit->get<std::string>()) ||
-      files == json.end() || !files->is_array() || files->size() > kMostFiles) {
-    fail("pull {}: expected \"sha\" and at most {} files as \"siblings\"", url, kMostFiles);
-  }
-  listing.commit = commit->get<std::string>();
-  for (const Json& entry : *files) {
-    if (entry.is_object()) listing.files.push_back(read_file(entry, url));
-  }
-  keep_first_of_each_path(listing.files);
-  return listing;
+std::string without_file(const HubName& name) {
+  return name.revision.empty() ? name.repository : name.repository + "@" + name.revision;
+}
+
+HubListing list_hub(const Hub& hub, const HubName& name, const StopFlag& stop) {
+  const std::string url = fmt::format("{}/api/models/{}/revision/{}?blobs=true", hub.url,
+                                      name.repository, part_of_address(revision_of(name)));
+  std::string text;
+  retry([&] { text = fetch_listing(hub, url, name, stop); }, &stop);
+  return read_listing(text, "pull " + url);
 }
 
 PulledFiles pull_from_hub(const Hub& hub, const HubName& name, const fs::path& folder,
                           const StopFlag& stop) {
-  const HubListing listing = list_hub(hub, name.repository, stop);
-  const std::vector<HubFile> files = chosen_files(listing, name);
-  const auto meaning = [&](int status) {
-    // a gated repository has a listing for all: that it has no such file is a refusal, too
-    const bool is_refusal = status == 401 || status == 403 || status == 404;
-    return is_refusal ? refusal_text(status, page_of(hub, name.repository)) : std::string();
-  };
-  PulledFiles pulled{.folder = folder / name.repository};
-  refuse_without_room(name.repository, pulled.folder, files);
+  PulledFiles pulled{.folder = folder / pulled_folder(without_file(name))};
+  const HubListing listing =
+      hub.is_offline ? listing_offline(name, pulled.folder) : list_hub(hub, name, stop);
+  const std::vector<HubFile> files = files_to_pull(listing, name, hub);
+  if (!hub.is_offline) refuse_without_room(name, pulled.folder, files);
   for (const HubFile& file : files) {
     const fs::path path = pulled.folder / file.path;
-    std::error_code problem;
-    fs::create_directories(path.parent_path(), problem);
-    if (problem) {
-      fail("pull {}: cannot make the folder {}: {}", name.repository, path.parent_path().string(),
-           problem.message());
-    }
     const bool is_beside = &file != &files.front() && !is_further_part(file.path);
     if (is_beside && is_head_file(file.path)) pulled.heads.push_back(file.path);
     if (is_here(path, file, stop)) continue;
-    if (fs::exists(path, problem)) {
-      fail("pull {}: {} is there and not what the hub has: remove it", name.repository,
-           path.string());
-    }
-    download({.url = fmt::format("{}/{}/resolve/{}/{}", hub.url, name.repository, listing.commit,
-                                 file.path),
-              .target = path,
-              .sha256 = file.sha256,
-              .headers = headers_of(hub),
-              .bytes = file.bytes.value_or(0),
-              .stop = &stop,
-              .meaning = meaning});
+    if (hub.is_offline) refuse_offline(name, path.string() + " is not there and whole");
+    fetch_file({.hub = hub, .name = name, .commit = listing.commit, .stop = stop}, file, path);
     pulled.had = false;
   }
+  if (!hub.is_offline) try_to_keep(listing, name, pulled.folder);
   const std::string& first = files.front().path;
   pulled.main = first.ends_with(".gguf") ? pulled.folder / first : pulled.folder;
   return pulled;

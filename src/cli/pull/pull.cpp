@@ -38,9 +38,9 @@ class Pull : public Command {
   explicit Pull(CLI::App& parent)
       : Command(parent.add_subcommand("pull", "fetch a model, or list those known by name")) {
     app_->add_option("name", name_,
-                     "a catalogue name, OWNER/NAME[:FILE] of a hub, a URL, or `list`")
+                     "a catalogue name, OWNER/NAME[@REVISION][:FILE] of a hub, a URL, or `list`")
         ->required()
-        ->type_name("NAME|OWNER/NAME[:FILE]|URL|list");
+        ->type_name("NAME|OWNER/NAME[@REVISION][:FILE]|URL|list");
     app_->add_option("--hub", hub_,
                      "address of the hub (default: $HF_ENDPOINT, else huggingface.co)")
         ->type_name("URL");
@@ -132,13 +132,19 @@ class Pull : public Command {
 
   int pull_hub(const std::filesystem::path& folder, const StopFlag& stop) const {
     const HubName name = parse_hub_name(name_);
-    const PulledFiles pulled = pull_from_hub(hub_of(hub_), name, folder, stop);
-    Json about = {{"path", pulled.main.string()}, {"already_here", pulled.had}};
+    const Hub hub = hub_of(hub_);
+    const PulledFiles pulled = pull_from_hub(hub, name, folder, stop);
+    Json about = {{"path", pulled.main.string()},
+                  {"already_here", pulled.had},
+                  {"hub_asked", !hub.is_offline}};
     about.update(pair_pulled(pulled, target_, folder));
     if (json_) {
       write_json(about);
     } else {
       write_output(pulled.main.string() + "\n");
+      if (hub.is_offline) {
+        note("already there and whole; the hub was not asked: $HF_HUB_OFFLINE is set");
+      }
       note("{}", pairing_text(about));
     }
     return kExitDone;

@@ -37,11 +37,12 @@ void RefusalWords::read(std::string_view line) {
   if (line.starts_with("HTTP/")) *this = RefusalWords();
   const HttpHeader header = parse_header(line);
   if (header.name == "x-error-message") why_ = header.value;
+  if (header.name == "x-error-code") code_ = header.value;
   if (header.name == "retry-after") {
     if (const std::string seconds = seconds_in(header.value); !seconds.empty()) seconds_ = seconds;
   }
   if (header.name == "ratelimit" && seconds_.empty()) {
-    constexpr std::string_view kLeft = ";t=";
+    constexpr std::string_view kLeft = ";r=0;t=";
     const std::size_t left = header.value.find(kLeft);
     if (left != std::string::npos) seconds_ = seconds_in(header.value.substr(left + kLeft.size()));
   }
@@ -50,9 +51,14 @@ void RefusalWords::read(std::string_view line) {
 std::string RefusalWords::text(int status) const {
   std::string text;
   if (!why_.empty()) text = fmt::format("; the server says \"{}\"", shown_words(why_));
-  const bool is_for_now = status == kTooManyRequests || status == kUnavailable;
-  if (is_for_now && !seconds_.empty()) text += fmt::format("; ask again in {} s", seconds_);
+  if (const auto left = seconds(status)) text += fmt::format("; ask again in {} s", *left);
   return text;
+}
+
+std::optional<int> RefusalWords::seconds(int status) const {
+  const bool is_for_now = status == kTooManyRequests || status == kUnavailable;
+  if (!is_for_now || seconds_.empty()) return {};
+  return std::stoi(seconds_);
 }
 
 }  // namespace talon

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <initializer_list>
+#include <optional>
 
 namespace talon::refusal_words_test {
 namespace {
@@ -28,8 +29,22 @@ TEST(RefusalWords, SayWhenToAskAgainWhereItHelps) {
   EXPECT_EQ(words(503, {"RateLimit: \"api\";r=0;t=55\r\n"}), "; ask again in 55 s");
   EXPECT_EQ(words(429, {"RateLimit: \"api\";r=0;t=55\r\n", "Retry-After: 30\r\n"}),
             "; ask again in 30 s");
+  EXPECT_EQ(words(503, {"RateLimit: \"api\";r=9;t=55\r\n"}), "") << "there is no need to wait";
   EXPECT_EQ(words(401, {"RateLimit: \"api\";r=9;t=55\r\n"}), "");
   EXPECT_EQ(words(429, {"Retry-After: Wed, 21 Oct 2026 07:28:00 GMT\r\n"}), "");
+}
+
+TEST(RefusalWords, KnowTheSecondsOfARefusalForNowAndTheCodeOfTheLastAnswer) {
+  RefusalWords words;
+  words.read("HTTP/2 404 \r\n");
+  words.read("X-Error-Code: RevisionNotFound\r\n");
+  EXPECT_EQ(words.code(), "RevisionNotFound");
+  words.read("HTTP/2 503 \r\n");
+  EXPECT_EQ(words.code(), "");
+  EXPECT_EQ(words.seconds(503), std::nullopt);
+  words.read("Retry-After: 0\r\n");
+  EXPECT_EQ(words.seconds(503), 0);
+  EXPECT_EQ(words.seconds(404), std::nullopt);
 }
 
 }  // namespace
