@@ -22,10 +22,20 @@ TokenizerParts load_gguf_tokenizer(const Json& metadata, std::string_view file_n
 TokenizerParts load_json_tokenizer(const std::filesystem::path& tokenizer_json);
 TokenizerParts load_sentencepiece_tokenizer(const std::filesystem::path& tokenizer_model);
 
+/// Mistral's tekken.json. Where the files beside it have no chat template it is the one of the
+/// tokenizer's version.
+TokenizerParts load_tekken_tokenizer(const std::filesystem::path& tekken_json);
+/// The ranks of tiktoken: a tiktoken.model, a *.tiktoken or Llama 3's tokenizer.model. The folder's
+/// configuration says whose they are, and so how text is cut.
+TokenizerParts load_tiktoken_tokenizer(const std::filesystem::path& ranks);
+/// The tokenizer.json that such a file stands for.
+Json tekken_as_tokenizer_json(const std::filesystem::path& tekken_json);
+Json tiktoken_as_tokenizer_json(const std::filesystem::path& ranks);
+
 /// The tokenizer of a checkpoint that is no GGUF, in its folder or beside it. Throws Error, naming
 /// what was looked for.
 struct TokenizerFile {
-  enum class Kind { json, sentencepiece, llama2c } kind = Kind::json;
+  enum class Kind { json, sentencepiece, tekken, tiktoken, llama2c } kind = Kind::json;
   std::filesystem::path path;
 };
 TokenizerFile find_tokenizer_beside(const Checkpoint& checkpoint);

@@ -28,9 +28,9 @@ struct EncodeOptions {
 /// threads. A wrapper may change encode(), bytes_of() and is_special(), and throw there.
 class Tokenizer {
  public:
-  /// The tokenizer that belongs to a checkpoint: embedded in a GGUF; tokenizer.json, else
-  /// tokenizer.model, in a folder; tokenizer.json, tokenizer.model or tok*.bin beside a llama2.c
-  /// file. Throws Error, naming what was looked for.
+  /// The tokenizer that belongs to a checkpoint: embedded in a GGUF; the first of tokenizer.json,
+  /// tokenizer.model, tekken.json, tiktoken.model and *.tiktoken in a folder; tokenizer.json,
+  /// tokenizer.model or tok*.bin beside a llama2.c file. Throws Error, naming what was looked for.
   static Tokenizer for_checkpoint(const Checkpoint& checkpoint);
   static Tokenizer from_json_file(const std::filesystem::path& tokenizer_json);
   static Tokenizer from_sentencepiece(const std::filesystem::path& tokenizer_model);

@@ -7,35 +7,23 @@
 
 #include "text/gguf/pre_tokenizer.h"
 #include "text/hugging_face/bridge_encoder.h"
+#include "text/ranked/byte_level.h"
 
 namespace talon {
 namespace {
-
-/// A byte as byte-level vocabularies spell it: printable ones as themselves, the others as the
-/// characters from U+0100 on.
-std::string spelled(unsigned char byte) {
-  const auto printable = [](int b) {
-    return (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
-  };
-  int code = byte;
-  if (!printable(byte)) {
-    code = 0x100;
-    for (int b = 0; b < byte; ++b) code += printable(b) ? 0 : 1;
-  }
-  if (code < 0x80) return {static_cast<char>(code)};
-  return {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 0x3F))};
-}
 
 /// A vocabulary of all bytes and of all parts of a text that are no longer than pieces are. Where
 /// a piece that is a token is taken whole, the ids of the text tell where it was cut.
 std::vector<std::string> parts_of(std::string_view text) {
   constexpr std::size_t kLongest = 32;
   std::set<std::string> parts;
-  for (int byte = 0; byte < 256; ++byte) parts.insert(spelled(static_cast<unsigned char>(byte)));
+  for (int byte = 0; byte < 256; ++byte) {
+    parts.insert(spell_bytes(std::string(1, static_cast<char>(byte))));
+  }
   for (std::size_t begin = 0; begin < text.size(); ++begin) {
     std::string part;
     for (std::size_t i = begin; i < std::min(text.size(), begin + kLongest); ++i) {
-      part += spelled(static_cast<unsigned char>(text[i]));
+      part += spell_bytes(text.substr(i, 1));
       parts.insert(part);
     }
   }

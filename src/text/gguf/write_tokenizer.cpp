@@ -34,7 +34,10 @@ constexpr std::string_view kProbe =
     "((())) !!! ??? ... -- == <tag/> \\n $x^2$ \u00a0end ";
 
 Json read_tokenizer_json(const TokenizerFile& file, std::string_view doing) {
-  if (file.kind != TokenizerFile::Kind::json) return {};
+  using Kind = TokenizerFile::Kind;
+  if (file.kind == Kind::tekken) return tekken_as_tokenizer_json(file.path);
+  if (file.kind == Kind::tiktoken) return tiktoken_as_tokenizer_json(file.path);
+  if (file.kind != Kind::json) return {};
   const MappedFile mapped(file.path);
   Json json = parse_json(mapped.text(), doing);
   mapped.check_whole();

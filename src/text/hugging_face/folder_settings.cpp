@@ -83,6 +83,11 @@ std::vector<AddedPiece> last_of_each_text(const std::vector<AddedPiece>& pieces)
 
 }  // namespace
 
+Json added_token_json(const AddedPiece& piece) {
+  return {{"id", piece.id},  {"content", piece.text}, {"single_word", false},    {"lstrip", false},
+          {"rstrip", false}, {"normalized", false},   {"special", piece.special}};
+}
+
 std::optional<std::string> read_text_file(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) return std::nullopt;
   const MappedFile file(path);
@@ -129,6 +134,20 @@ std::int64_t FolderSettings::model_tokens() const {
     if (size && size->is_number_integer()) return size->get<std::int64_t>();
   }
   return 0;
+}
+
+std::string FolderSettings::model_type() const {
+  const Json* text = find_member(config_, "text_config");
+  for (const Json* keys : {text, &config_}) {
+    const Json* type = keys && keys->is_object() ? find_member(*keys, "model_type") : nullptr;
+    if (type && type->is_string()) return type->get<std::string>();
+  }
+  return {};
+}
+
+std::string FolderSettings::tokenizer_class() const {
+  const Json* name = find_member(tokenizer_config_, "tokenizer_class");
+  return name && name->is_string() ? name->get<std::string>() : std::string();
 }
 
 std::optional<std::string> FolderSettings::token_text(const char* name) const {

@@ -21,6 +21,10 @@ class FolderSettings {
   std::vector<AddedPiece> added_pieces() const;
   /// How many tokens the model of the folder has; 0 where config.json does not say.
   std::int64_t model_tokens() const;
+  /// `model_type` of config.json, or of the text model in it; empty where it has none.
+  std::string model_type() const;
+  /// `tokenizer_class` of tokenizer_config.json; empty where it has none.
+  std::string tokenizer_class() const;
 
   /// Sets start and end tokens and the chat templates. Ids behind the vocabulary are passed over,
   /// as the defaults of a class may be; throws Error for one that is no id.
@@ -37,6 +41,9 @@ class FolderSettings {
   std::filesystem::path folder_;
   Json tokenizer_config_, special_tokens_map_, added_tokens_, generation_config_, config_;
 };
+
+/// A token as `added_tokens` of a tokenizer.json lists it.
+Json added_token_json(const AddedPiece& piece);
 
 /// The whole of a small text file; nothing if there is none.
 std::optional<std::string> read_text_file(const std::filesystem::path& path);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "core/error.h"
@@ -8,6 +9,7 @@
 #include "text/hugging_face/bridge_encoder.h"
 #include "text/hugging_face/folder_settings.h"
 #include "text/loaders.h"
+#include "text/ranked/tiktoken.h"
 
 namespace talon {
 namespace {
@@ -16,17 +18,21 @@ namespace fs = std::filesystem;
 
 constexpr const char* kTokenizerJson = "tokenizer.json";
 constexpr const char* kTokenizerModel = "tokenizer.model";
+constexpr const char* kTekken = "tekken.json";
+constexpr const char* kTiktokenModel = "tiktoken.model";
+constexpr const char* kTiktokenEnding = ".tiktoken";
 
 std::string loading(const fs::path& path) {
   return fmt::format("load tokenizer {}", quote(path.string()));
 }
 
-/// The tok*.bin files in `folder`, in a fixed order.
-std::vector<fs::path> tok_bins(const fs::path& folder) {
+/// The files in `folder` whose names begin and end so, in a fixed order.
+std::vector<fs::path> files_named(const fs::path& folder, std::string_view begin,
+                                  std::string_view end) {
   std::vector<fs::path> found;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("tok") && name.ends_with(".bin")) found.push_back(entry.path());
+    if (name.starts_with(begin) && name.ends_with(end)) found.push_back(entry.path());
   }
   std::sort(found.begin(), found.end());
   return found;
@@ -36,13 +42,30 @@ std::vector<fs::path> tok_bins(const fs::path& folder) {
 fs::path find_tok_bin(const Checkpoint& checkpoint, const fs::path& folder) {
   const auto tokens = checkpoint.metadata.at("vocab_size").get<std::int64_t>();
   std::string tried;
-  for (const fs::path& path : tok_bins(folder)) {
+  for (const fs::path& path : files_named(folder, "tok", ".bin")) {
     const int found = load_llama2c_tokenizer(path).vocabulary.size();
     if (found == tokens) return path;
     tried += fmt::format(" ({} has {})", quote(path.filename().string()), found);
   }
   fail("load tokenizer of {}: expected {}, {} or a tok*.bin of {} tokens beside it, found none{}",
        quote(checkpoint.path.string()), kTokenizerJson, kTokenizerModel, tokens, tried);
+}
+
+/// Of a tokenizer that gives ranks alone; nothing where there is none.
+std::optional<TokenizerFile> find_ranks(const fs::path& folder) {
+  using Kind = TokenizerFile::Kind;
+  if (fs::exists(folder / kTekken)) return TokenizerFile{Kind::tekken, folder / kTekken};
+  if (fs::exists(folder / kTiktokenModel)) {
+    return TokenizerFile{Kind::tiktoken, folder / kTiktokenModel};
+  }
+  if (!fs::is_directory(folder)) return std::nullopt;
+  const std::vector<fs::path> files = files_named(folder, "", kTiktokenEnding);
+  if (files.size() > 1) {
+    fail("load tokenizer in {}: expected one file *{}, found {} and {}", quote(folder.string()),
+         kTiktokenEnding, quote(files[0].filename().string()), quote(files[1].filename().string()));
+  }
+  if (files.empty()) return std::nullopt;
+  return TokenizerFile{Kind::tiktoken, files.front()};
 }
 
 /// Texts of `pieces` that may follow the tokens of `known`, without those that it has.
@@ -78,15 +101,7 @@ std::vector<AddedPiece> further_pieces(const FolderSettings& settings, const Voc
 std::string with_pieces(std::string_view tokenizer_json, std::span<const AddedPiece> pieces,
                         const std::string& doing) {
   Json json = parse_json(tokenizer_json, doing);
-  for (const AddedPiece& piece : pieces) {
-    json["added_tokens"].push_back({{"id", piece.id},
-                                    {"content", piece.text},
-                                    {"single_word", false},
-                                    {"lstrip", false},
-                                    {"rstrip", false},
-                                    {"normalized", false},
-                                    {"special", piece.special}});
-  }
+  for (const AddedPiece& piece : pieces) json["added_tokens"].push_back(added_token_json(piece));
   return json.dump();
 }
 
@@ -121,12 +136,17 @@ TokenizerFile find_tokenizer_beside(const Checkpoint& checkpoint) {
       fs::is_directory(checkpoint.path) ? checkpoint.path : checkpoint.path.parent_path();
   using Kind = TokenizerFile::Kind;
   if (fs::exists(folder / kTokenizerJson)) return {Kind::json, folder / kTokenizerJson};
-  if (fs::exists(folder / kTokenizerModel)) return {Kind::sentencepiece, folder / kTokenizerModel};
+  if (fs::exists(folder / kTokenizerModel)) {
+    const fs::path model = folder / kTokenizerModel;  // Llama 3's has ranks
+    return {is_tiktoken_file(model) ? Kind::tiktoken : Kind::sentencepiece, model};
+  }
   if (checkpoint.format == CheckpointFormat::llama2c) {
     return {Kind::llama2c, find_tok_bin(checkpoint, folder.empty() ? "." : folder)};
   }
-  fail("load tokenizer of {}: expected {} or {} in {}, found neither",
-       quote(checkpoint.path.string()), kTokenizerJson, kTokenizerModel, quote(folder.string()));
+  if (const auto ranks = find_ranks(folder)) return *ranks;
+  fail("load tokenizer of {}: expected {}, {}, {}, {} or *{} in {}, found none",
+       quote(checkpoint.path.string()), kTokenizerJson, kTokenizerModel, kTekken, kTiktokenModel,
+       kTiktokenEnding, quote(folder.string()));
 }
 
 TokenizerParts load_tokenizer_beside(const Checkpoint& checkpoint) {
@@ -136,6 +156,10 @@ TokenizerParts load_tokenizer_beside(const Checkpoint& checkpoint) {
       return load_json_tokenizer(file.path);
     case TokenizerFile::Kind::sentencepiece:
       return load_sentencepiece_tokenizer(file.path);
+    case TokenizerFile::Kind::tekken:
+      return load_tekken_tokenizer(file.path);
+    case TokenizerFile::Kind::tiktoken:
+      return load_tiktoken_tokenizer(file.path);
     case TokenizerFile::Kind::llama2c:
       break;
   }

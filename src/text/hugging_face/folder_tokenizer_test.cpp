@@ -54,8 +54,10 @@ void expect_named(const std::string& message, std::string_view named) {
 
 TEST_F(Folder, WithoutATokenizerSaysWhatWasLookedFor) {
   fs::create_directories(path_);
-  expect_named(error(), "tokenizer.json");
-  expect_named(error(), "tokenizer.model");
+  for (const char* name :
+       {"tokenizer.json", "tokenizer.model", "tekken.json", "tiktoken.model", "*.tiktoken"}) {
+    expect_named(error(), name);
+  }
 }
 
 TEST_F(Folder, PrefersTokenizerJson) {
