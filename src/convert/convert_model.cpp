@@ -76,7 +76,9 @@ Source from_gguf(const Checkpoint& gguf, bool retyped) {
 bool has_tokenizer(const Checkpoint& model) {
   const auto folder = is_directory(model.path) ? model.path : model.path.parent_path();
   if (model.format == CheckpointFormat::llama2c) return true;
-  return exists(folder / "tokenizer.json") || exists(folder / "tokenizer.model");
+  constexpr std::string_view kFiles[] = {"tokenizer.json", "tokenizer.model", "tekken.json",
+                                         "tiktoken.model"};
+  return std::ranges::any_of(kFiles, [&](std::string_view file) { return exists(folder / file); });
 }
 
 /// llama.cpp has no windows for these: it does not read their key, which Talon does.

@@ -116,14 +116,19 @@ Json reciprocal(float value) {
   return real(near);
 }
 
-Json logit_scale(const Facts& f) {
-  if (f.config.logit_scale == 1) return {};
-  if (f.is({"granite", "granitemoe"})) return reciprocal(f.config.logit_scale);
-  return real(f.config.logit_scale);
+/// What Granite says, of which MiniCPM has no scale of scores.
+Json of_multipliers(const Facts& f, float value) {
+  return f.is({"granite", "granitemoe", "minicpm"}) ? real(value) : Json();
 }
-
 Json of_granite(const Facts& f, float value) {
   return f.is({"granite", "granitemoe"}) ? real(value) : Json();
+}
+
+/// A file of MiniCPM that does not name it may be one of the first days.
+Json logit_scale(const Facts& f) {
+  if (f.config.logit_scale == 1 && !f.is({"minicpm"})) return {};
+  if (f.is({"granite", "granitemoe", "minicpm"})) return reciprocal(f.config.logit_scale);
+  return real(f.config.logit_scale);
 }
 
 /// A file of Phi's that does not name it may be one of the first days.
@@ -289,12 +294,15 @@ constexpr Key kKeys[] = {
     {"final_logit_softcapping",
      [](const Facts& f) { return f.config.logit_cap > 0 ? real(f.config.logit_cap) : Json(); }},
     {"logit_scale", logit_scale},
-    {"embedding_scale", [](const Facts& f) { return of_granite(f, f.config.embedding_scale); }},
-    {"residual_scale", [](const Facts& f) { return of_granite(f, f.attention->residual_scale); }},
+    {"embedding_scale", [](const Facts& f) { return of_multipliers(f, f.config.embedding_scale); }},
+    {"residual_scale",
+     [](const Facts& f) { return of_multipliers(f, f.attention->residual_scale); }},
     {"embedding_length_per_layer_input",
      [](const Facts& f) { return f.is({"gemma4"}) ? count(f.config.per_layer_input) : Json(); }},
     {"use_parallel_residual",
-     [](const Facts& f) { return f.is({"gptneox"}) ? Json(f.attention->parallel) : Json(); }},
+     [](const Facts& f) {
+       return f.is({"gptneox", "stablelm"}) ? Json(f.attention->parallel) : Json();
+     }},
     {"rope.dimension_count", rotary},
     {"rope.dimension_count_swa", local_dim},
     {"rope.dimension_sections", rope_sections},

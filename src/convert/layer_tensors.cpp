@@ -203,7 +203,8 @@ LayerTensors::Order LayerTensors::head_order(int heads, int head_dim, const Laye
 
 void LayerTensors::add_projections(int layer, const LayerPlan& plan, const LayerWeights& w) {
   using HeadNorm = LayerPlan::HeadNorm;
-  if (plan.head_norm == HeadNorm::per_head || plan.head_norm == HeadNorm::per_row) {
+  if (plan.head_norm == HeadNorm::per_head || plan.head_norm == HeadNorm::per_row ||
+      plan.head_norm_weights) {
     expects(!target_.interleaved_rope, "head norms of half-split rows");
     add_vector(layer_tensor(names_.q_norm, layer), w.q_norm);
     add_vector(layer_tensor(names_.k_norm, layer), w.k_norm);

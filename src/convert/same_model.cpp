@@ -115,6 +115,7 @@ ModelFacts facts_of(const LayerPlan& p, int context) {
       {"norms before", p.pre_norms},
       {"norms behind", p.post_norms},
       {"norms of heads", word(p.head_norm)},
+      {"weights of norms behind the rotation", p.head_norm_weights},
       {"norm of values", p.value_norm},
       {"keys as values", p.keys_are_values},
       {"biases of q, k, v", p.qkv_bias},

@@ -219,7 +219,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "gemma4_e",     // two head sizes, shared cache layers, per-layer embeddings
                     "mimo",  // sinks in windows, values smaller than keys, key-value heads by layer
                     "qwen3_next",  // states, gated attention, a gated shared expert
-                    "qwen3_5"),    // states
+                    "qwen3_5",     // states
+                    "hunyuan"),    // head norms behind the rotation
     [](const auto& tested) { return tested.param; });
 
 }  // namespace

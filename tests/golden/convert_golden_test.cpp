@@ -149,17 +149,17 @@ TEST_P(ConvertMakers, AnswersAsTheFolder) {
   expect_same_answers(GetParam(), recording().folder, file, recording().sequences[1].ids);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, ConvertMakers,
-                         testing::Values("mistral", "phi3", "ministral3", "olmo3", "granite",
-                                         "glm4", "cohere2", "gpt_neox", "gemma2", "gemma3",
-                                         "gemma4", "gemma4_e", "gemma4_moe", "qwen3_moe", "gpt_oss",
-                                         "glm4_moe", "deepseek_v3", "qwen3_next", "qwen3_5",
-                                         "mixtral", "qwen2_moe", "smollm3", "olmo2", "starcoder2",
-                                         "granitemoeshared", "granite4", "granite4_moe",
-                                         "deepseek_v2", "deepseek_v2_lite", "qwen3_5_moe", "mimo",
-                                         "olmoe", "exaone4", "seed_oss", "ernie4_5", "ernie4_5_moe",
-                                         "glm4_moe_lite", "qwen3_vl", "qwen3_vl_moe", "qwen2_5_vl"),
-                         [](const auto& tested) { return tested.param; });
+INSTANTIATE_TEST_SUITE_P(
+    Families, ConvertMakers,
+    testing::Values("mistral", "phi3", "ministral3", "olmo3", "granite", "glm4", "cohere2",
+                    "gpt_neox", "gemma2", "gemma3", "gemma4", "gemma4_e", "gemma4_moe", "qwen3_moe",
+                    "gpt_oss", "glm4_moe", "deepseek_v3", "qwen3_next", "qwen3_5", "mixtral",
+                    "qwen2_moe", "smollm3", "olmo2", "starcoder2", "granitemoeshared", "granite4",
+                    "granite4_moe", "deepseek_v2", "deepseek_v2_lite", "qwen3_5_moe", "mimo",
+                    "olmoe", "exaone4", "seed_oss", "ernie4_5", "ernie4_5_moe", "glm4_moe_lite",
+                    "qwen3_vl", "qwen3_vl_moe", "qwen2_5_vl", "gemma", "cohere", "glm", "stablelm",
+                    "minicpm", "hunyuan"),
+    [](const auto& tested) { return tested.param; });
 
 /// Families without a recording, as random folders.
 class ConvertTiny : public testing::TestWithParam<std::string> {};
@@ -408,7 +408,7 @@ fs::path with_fused_rows(const fs::path& model, const std::string& name) {
 
 TEST(ConvertModel, OneMatrixOfQueriesKeysAndValuesIsTheSameModelInAnyFamily) {
   for (const char* name :
-       {"mistral", "olmo2", "qwen2_moe", "cohere2", "gemma4", "gemma4_e", "qwen3_5"}) {
+       {"mistral", "olmo2", "qwen2_moe", "cohere2", "gemma4", "gemma4_e", "qwen3_5", "glm"}) {
     const MakerRecording model = unpack_maker(name);
     expect_same_bytes(model.gguf, with_fused_rows(model.gguf, name), model.sequences[0].ids);
   }

@@ -64,7 +64,13 @@ const Family kFamilies[] = {{"mistral"},
                             {"glm4_moe_lite", 0.1},
                             {"qwen3_vl"},
                             {"qwen3_vl_moe", 0.1},
-                            {"qwen2_5_vl"}};
+                            {"qwen2_5_vl"},
+                            {"gemma"},
+                            {"cohere"},
+                            {"glm"},
+                            {"stablelm"},
+                            {"minicpm"},
+                            {"hunyuan"}};
 
 /// How far an engine is from the recording, teacher-forced over the text and its continuation.
 struct Distance {

@@ -82,8 +82,9 @@ std::vector<float> read_divisors(const Checkpoint& checkpoint, const char* name)
   return divisors;
 }
 
+/// context: the original one of files that name none, as MiniCPM's.
 void read_longrope(const ConfigKeys& keys, const std::string& prefix, const Checkpoint& checkpoint,
-                   RopeConfig& rope) {
+                   int context, RopeConfig& rope) {
   rope.short_divisors = read_divisors(checkpoint, "rope_factors_short.weight");
   rope.long_divisors = read_divisors(checkpoint, "rope_factors_long.weight");
   if (rope.short_divisors.empty() != rope.long_divisors.empty()) {
@@ -92,7 +93,8 @@ void read_longrope(const ConfigKeys& keys, const std::string& prefix, const Chec
   }
   if (rope.long_divisors.empty()) return;
   rope.scaling = RopeConfig::Scaling::longrope;
-  rope.original_context = keys.number(prefix + "scaling.original_context_length", 1, 1e9);
+  rope.original_context =
+      keys.number_or(prefix + "scaling.original_context_length", 1, 1e9, context);
   rope.attention_factor = keys.number_or(prefix + "scaling.attn_factor", 1e-3, 1e3, 1);
 }
 
@@ -175,8 +177,10 @@ int read_kv_heads(const ConfigKeys& keys, const std::string& key, const ModelCon
 double read_epsilon(const ConfigKeys& keys, const std::string& attention,
                     std::string_view architecture) {
   const std::string rms = attention + "layer_norm_rms_epsilon";
+  constexpr std::string_view kLayerNorms[] = {"cohere2", "command-r", "starcoder2", "stablelm",
+                                              "gptneox"};
   const bool has_layer_norms =
-      architecture == "cohere2" || architecture == "starcoder2" || architecture == "gptneox";
+      std::ranges::find(kLayerNorms, architecture) != std::end(kLayerNorms);
   if (has_layer_norms || !keys.has(rms)) {
     const double epsilon = keys.number_or(attention + "layer_norm_epsilon", 0, 1, -1);
     if (epsilon >= 0) return epsilon;
@@ -228,7 +232,7 @@ RopeConfig read_gguf_rope(const Checkpoint& checkpoint, const std::string& prefi
   const ConfigKeys keys(checkpoint.metadata, checkpoint.path.string());
   RopeConfig rope = read_rope(keys, prefix + "rope.", context);
   rope.frequency_divisors = read_divisors(checkpoint, "rope_freqs.weight");
-  read_longrope(keys, prefix + "rope.", checkpoint, rope);
+  read_longrope(keys, prefix + "rope.", checkpoint, context, rope);
   const std::string rotary = prefix + "rope.dimension_count";
   const int columns = keys.integer_or(rotary, 2, head_dim, head_dim);
   if (columns % 2 != 0) keys.refuse(rotary, "an even number");

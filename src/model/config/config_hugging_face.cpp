@@ -110,6 +110,8 @@ Json class_defaults(const Json& model_type) {
   static const Json kEpsilon = {{"rms_norm_eps", 1e-5}};
   static const Json kErnie = {
       {"rms_norm_eps", 1e-5}, {"rope_theta", 5e5}, {"tie_word_embeddings", true}};
+  static const Json kGlm = {
+      {"partial_rotary_factor", 0.5}, {"rms_norm_eps", 1.5625e-7}, {"attention_bias", true}};
   static const Json kHybrid = {{"partial_rotary_factor", 0.25}, {"linear_conv_kernel_dim", 4}};
   static const Json kGemma4Rope = {
       {"full_attention",
@@ -133,11 +135,15 @@ Json class_defaults(const Json& model_type) {
       {"mixtral", {{"rope_theta", 1e6}, {"rms_norm_eps", 1e-5}}},
       {"phi3", {{"rms_norm_eps", 1e-5}, {"original_max_position_embeddings", 4096}}},
       {"smollm3", {{"rope_theta", 2e6}}},
+      {"hunyuan_v1_dense", kEpsilon},
       {"olmo2", kEpsilon},
       {"olmo3", {{"sliding_window", 4096}, {"rope_theta", 5e5}, {"rms_norm_eps", 1e-5}}},
+      {"cohere", {{"layer_norm_eps", 1e-5}}},
       {"cohere2", {{"sliding_window", 4096}, {"layer_norm_eps", 1e-5}}},
       {"starcoder2", {{"norm_epsilon", 1e-5}}},
+      {"stablelm", {{"partial_rotary_factor", 0.25}, {"layer_norm_eps", 1e-5}}},
       {"gpt_neox", {{"rotary_pct", 0.25}, {"layer_norm_eps", 1e-5}}},
+      {"gemma", {{"head_dim", 256}}},
       {"gemma2",
        {{"sliding_window", 4096}, {"attn_logit_softcapping", 50}, {"final_logit_softcapping", 30}}},
       {"gemma3_text", {{"rope_theta", 1e6}, {"sliding_window", 4096}}},
@@ -158,8 +164,8 @@ Json class_defaults(const Json& model_type) {
         {"rms_norm_eps", 1e-5},
         {"sliding_window", 128},
         {"rope_parameters", kGptOssRope}}},
-      {"glm4",
-       {{"partial_rotary_factor", 0.5}, {"rms_norm_eps", 1.5625e-7}, {"attention_bias", true}}},
+      {"glm", kGlm},
+      {"glm4", kGlm},
       {"glm4_moe",
        {{"partial_rotary_factor", 0.5},
         {"rms_norm_eps", 1e-5},
@@ -202,10 +208,10 @@ Json class_defaults(const Json& model_type) {
 
 /// Families whose heads may turn in part. The classes of the others pass over the key.
 bool may_turn_in_part(std::string_view family) {
-  return family == "phi3" || family == "gpt_neox" || family.starts_with("glm4") ||
-         family.starts_with("gemma4") || family.starts_with("qwen3_next") ||
-         family.starts_with("qwen3_5") || family.starts_with("deepseek") || family == "kimi_k2" ||
-         family.starts_with("mimo");
+  return family == "phi3" || family == "gpt_neox" || family == "stablelm" ||
+         family.starts_with("glm") || family.starts_with("gemma4") ||
+         family.starts_with("qwen3_next") || family.starts_with("qwen3_5") ||
+         family.starts_with("deepseek") || family == "kimi_k2" || family.starts_with("mimo");
 }
 
 /// Janus: the part of its Llama, whose keys may lack the defaults of their class, in the name of

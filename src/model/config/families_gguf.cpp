@@ -136,6 +136,29 @@ bool has_rope_sections(const ConfigKeys& keys, const ModelConfig& config) {
   return !sections.empty() && sections[0] > 0 && sections[1] > 0;
 }
 
+/// Files of the first days have no multipliers: those of the makers' first models.
+void read_minicpm(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
+  constexpr double kEmbedding = 12, kDepth = 1.4, kBaseWidth = 256;
+  config.interleaved_rope = true;
+  config.embedding_scale = number_or(keys, config, "embedding_scale", kEmbedding);
+  config.logit_scale = 1.0F / number_or(keys, config, "logit_scale", config.hidden / kBaseWidth);
+  const double depth = kDepth / std::sqrt(static_cast<double>(config.layers));
+  const float residual_scale = number_or(keys, config, "residual_scale", depth);
+  each_plan(config, [&](LayerPlan& plan) { plan.residual_scale = residual_scale; });
+}
+
+void read_hunyuan(const ConfigKeys&, const Checkpoint&, ModelConfig& config) {
+  each_plan(config, [](LayerPlan& plan) {
+    plan.head_norm = HeadNorm::after_rope;
+    plan.head_norm_weights = true;
+  });
+}
+
+void read_chatglm(const ConfigKeys&, const Checkpoint&, ModelConfig& config) {
+  config.interleaved_rope = true;
+  config.forms.fused_gate_up = true;
+}
+
 /// Converters bring the rows of models that see into half-split order.
 void read_glm4(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
   config.interleaved_rope = !has_rope_sections(keys, config);
@@ -143,14 +166,20 @@ void read_glm4(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
   each_plan(config, [](LayerPlan& plan) { plan.post_norms = true; });
 }
 
-void read_cohere2(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
+void read_command_r(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
   config.interleaved_rope = true;
   config.logit_scale = number_or(keys, config, "logit_scale", 1);
   config.final_norm = LayerPlan::Norm::layer;
-  gguf_window_by_pattern(keys, config, 4);
   each_plan(config, [](LayerPlan& plan) {
     plan.norm = LayerPlan::Norm::layer;
     plan.parallel = true;
+  });
+}
+
+void read_cohere2(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
+  read_command_r(keys, checkpoint, config);
+  gguf_window_by_pattern(keys, config, 4);
+  each_plan(config, [](LayerPlan& plan) {
     if (plan.window == 0) plan.rope = LayerPlan::Rope::none;
   });
 }
@@ -171,6 +200,13 @@ void read_starcoder2(const ConfigKeys& keys, const Checkpoint&, ModelConfig& con
   window_all(keys, config);
 }
 
+/// That of 12B has norms of heads and no second norm, which its tensors tell: the file's key of
+/// parallel halves may say so of the others, too.
+void read_stablelm(const ConfigKeys&, const Checkpoint&, ModelConfig& config) {
+  plan_layer_norms(config, InputTransform::silu_gate);
+  each_plan(config, [](LayerPlan& plan) { plan.mlp_bias = false; });
+}
+
 void read_gptneox(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
   const bool approximates = config.layers == 44;  // the 20B model: the files do not say so
   plan_layer_norms(config, approximates ? InputTransform::gelu_tanh : InputTransform::gelu_erf);
@@ -186,6 +222,11 @@ void scale_scores(ModelConfig& config, int layers_of_largest) {
   each_plan(config, [&](LayerPlan& plan) {
     plan.score_scale = static_cast<float>(1.0 / std::sqrt(scalar));
   });
+}
+
+void read_gemma1(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
+  read_gguf_gemma(keys, config);
+  each_plan(config, [](LayerPlan& plan) { plan.post_norms = false; });
 }
 
 /// Files of the first days have neither caps nor a window: all models of the makers have these.
@@ -223,13 +264,16 @@ void read_gemma3(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config)
 }
 
 constexpr GgufFamily kFamilies[] = {
-    {"llama", read_llama},     {"mistral", read_llama},   {"mistral3", read_mistral3},
-    {"qwen2", read_qwen2},     {"qwen3", read_qwen3},     {"phi3", read_phi3},
-    {"smollm3", read_smollm3}, {"olmo2", read_olmo2},     {"granite", read_gguf_granite},
-    {"glm4", read_glm4},       {"cohere2", read_cohere2}, {"starcoder2", read_starcoder2},
-    {"gptneox", read_gptneox}, {"gemma2", read_gemma2},   {"gemma3", read_gemma3},
-    {"exaone4", read_exaone4}, {"seed_oss", read_qwen2},  {"ernie4_5", read_ernie4_5},
-    {"qwen2vl", read_qwen2},   {"qwen3vl", read_qwen3},
+    {"llama", read_llama},         {"mistral", read_llama},         {"mistral3", read_mistral3},
+    {"qwen2", read_qwen2},         {"qwen3", read_qwen3},           {"phi3", read_phi3},
+    {"smollm3", read_smollm3},     {"olmo2", read_olmo2},           {"granite", read_gguf_granite},
+    {"glm4", read_glm4},           {"cohere2", read_cohere2},       {"starcoder2", read_starcoder2},
+    {"gptneox", read_gptneox},     {"gemma2", read_gemma2},         {"gemma3", read_gemma3},
+    {"exaone4", read_exaone4},     {"seed_oss", read_qwen2},        {"ernie4_5", read_ernie4_5},
+    {"qwen2vl", read_qwen2},       {"qwen3vl", read_qwen3},         {"gemma", read_gemma1},
+    {"minicpm", read_minicpm},     {"chatglm", read_chatglm},       {"stablelm", read_stablelm},
+    {"command-r", read_command_r}, {"hunyuan-dense", read_hunyuan}, {"exaone", read_qwen2},
+    {"internlm2", read_ernie4_5},
 };
 
 }  // namespace

@@ -153,28 +153,79 @@ void read_seed_oss(const ConfigKeys& keys, ModelConfig& config) {
   each_plan(config, [&](LayerPlan& plan) { plan.output_bias = config.output_bias; });
 }
 
-void read_glm4(const ConfigKeys& keys, ModelConfig& config) {
+/// MiniCPM: Llama with multipliers, which are 1 where a file lacks them.
+void read_minicpm(const ConfigKeys& keys, ModelConfig& config) {
+  read_llama(keys, config);
+  constexpr std::string_view kSparse = "sparse_config";
+  if (keys.has(kSparse)) keys.refuse(kSparse, "null: attention to all positions");
+  const auto factor = [&](std::string_view key) { return keys.number_or(key, 1e-6, 1e6, 1); };
+  config.tied_output = keys.flag_or("tie_word_embeddings", true);
+  config.embedding_scale = static_cast<float>(factor("scale_emb"));
+  config.logit_scale = 1.0F / static_cast<float>(config.hidden / factor("dim_model_base"));
+  const double depth = factor("scale_depth") / std::sqrt(static_cast<double>(config.layers));
+  each_plan(config, [&](LayerPlan& plan) { plan.residual_scale = static_cast<float>(depth); });
+}
+
+/// Hunyuan's class stretches the base by `alpha`, for texts of any length.
+double hunyuan_base(const ConfigKeys& keys, const ModelConfig& config) {
+  const auto rope = rope_keys_of(keys);
+  const double base = config.rope.base;
+  if (!rope || rope->text_or("rope_type", rope->text_or("type", "")) != "dynamic") return base;
+  const double alpha = rope->number_or("alpha", 0, 1e6, 0);
+  if (alpha == 0 || config.head_dim <= 2) return base;
+  const double dim = config.head_dim;
+  return static_cast<float>(base * std::pow(alpha, dim / (dim - 2)));  // as GGUF files keep it
+}
+
+void read_hunyuan(const ConfigKeys& keys, ModelConfig& config) {
+  read_llama(keys, config);
+  if (!keys.flag_or("use_qk_norm", true)) keys.refuse("use_qk_norm", "true");
+  if (keys.flag_or("use_cla", false)) keys.refuse("use_cla", "false");
+  config.rope.base = hunyuan_base(keys, config);
+  each_plan(config, [](LayerPlan& plan) {
+    plan.head_norm = HeadNorm::after_rope;
+    plan.head_norm_weights = true;
+  });
+}
+
+/// GLM-4 of 2024, with the norms of Llama.
+void read_glm(const ConfigKeys& keys, ModelConfig& config) {
   read_llama(keys, config);
   config.interleaved_rope = true;
   config.forms.fused_gate_up = true;
   config.output_bias = false;
-  each_plan(config, [](LayerPlan& plan) {
-    plan.post_norms = true;
-    plan.output_bias = false;
-  });
+  each_plan(config, [](LayerPlan& plan) { plan.output_bias = false; });
 }
 
-void read_cohere2(const ConfigKeys& keys, ModelConfig& config) {
+void read_glm4(const ConfigKeys& keys, ModelConfig& config) {
+  read_glm(keys, config);
+  each_plan(config, [](LayerPlan& plan) { plan.post_norms = true; });
+}
+
+/// What both of Cohere's families have: halves in parallel behind one LayerNorm.
+void read_cohere_block(const ConfigKeys& keys, ModelConfig& config) {
   read_llama(keys, config);
   config.interleaved_rope = true;
   config.tied_output = keys.flag_or("tie_word_embeddings", true);
   config.logit_scale = static_cast<float>(keys.number_or("logit_scale", 1e-6, 1e6, 0.0625));
   config.final_norm = LayerPlan::Norm::layer;
   if (keys.flag_or("use_qk_norm", false)) keys.refuse("use_qk_norm", "false");
-  window_by_types(keys, config, keys.integer_or("sliding_window_pattern", 1, Limits::kLayers, 4));
   each_plan(config, [](LayerPlan& plan) {
     plan.norm = LayerPlan::Norm::layer;
     plan.parallel = true;
+  });
+}
+
+/// Command R names in max_position_embeddings fewer positions than it was made for.
+void read_cohere(const ConfigKeys& keys, ModelConfig& config) {
+  read_cohere_block(keys, config);
+  config.context = keys.integer_or("model_max_length", 1, Limits::kContext, config.context);
+}
+
+void read_cohere2(const ConfigKeys& keys, ModelConfig& config) {
+  read_cohere_block(keys, config);
+  window_by_types(keys, config, keys.integer_or("sliding_window_pattern", 1, Limits::kLayers, 4));
+  each_plan(config, [](LayerPlan& plan) {
     if (plan.window == 0) plan.rope = LayerPlan::Rope::none;
   });
 }
@@ -195,6 +246,21 @@ void read_starcoder2(const ConfigKeys& keys, ModelConfig& config) {
   if (!keys.flag_or("use_bias", true)) keys.refuse("use_bias", "true");
   plan_layer_norms(config, InputTransform::gelu_tanh);
   window_layers(config, window_of(keys), [](int) { return true; });
+}
+
+/// StableLM of 1.6B and 3B: that of 12B has norms of heads, and halves in parallel.
+void read_stablelm(const ConfigKeys& keys, ModelConfig& config) {
+  read_llama(keys, config);
+  for (const char* key : {"qk_layernorm", "use_parallel_residual"}) {
+    if (keys.flag_or(key, false)) keys.refuse(key, "false");
+  }
+  plan_layer_norms(config, InputTransform::silu_gate);
+  config.qkv_bias = keys.flag_or("use_qkv_bias", false);
+  config.output_bias = false;
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.qkv_bias = config.qkv_bias;
+    plan.output_bias = plan.mlp_bias = false;
+  });
 }
 
 void read_gpt_neox(const ConfigKeys& keys, ModelConfig& config) {
@@ -223,6 +289,24 @@ void read_query_scalar(const ConfigKeys& keys, ModelConfig& config) {
   });
 }
 
+void refuse_both_ways(const ConfigKeys& keys) {
+  constexpr std::string_view kBothWays = "use_bidirectional_attention";  // EmbeddingGemma
+  if (keys.flag_or(kBothWays, false)) keys.refuse(kBothWays, "false");
+}
+
+/// Files of the first days say "gelu" of what their makers approximate: `hidden_activation` is the
+/// key that counts, and without it the class approximates, too.
+void read_gemma1(const ConfigKeys& keys, ModelConfig& config) {
+  refuse_both_ways(keys);
+  const bool is_of_first =
+      !keys.has("hidden_activation") && keys.text_or("hidden_act", kGelu) == "gelu";
+  if (!is_of_first) only_activation(keys, kGelu);
+  config.tied_output = true;
+  config.embedding_scale = std::sqrt(static_cast<float>(config.hidden));
+  config.forms.norm_plus_one = true;
+  each_plan(config, [](LayerPlan& plan) { plan.activation = InputTransform::gelu_tanh_gate; });
+}
+
 void read_gemma2(const ConfigKeys& keys, ModelConfig& config) {
   read_gemma(keys, config);
   read_query_scalar(keys, config);
@@ -233,8 +317,7 @@ void read_gemma2(const ConfigKeys& keys, ModelConfig& config) {
 }
 
 void read_gemma3(const ConfigKeys& keys, ModelConfig& config) {
-  constexpr std::string_view kBothWays = "use_bidirectional_attention";  // EmbeddingGemma
-  if (keys.flag_or(kBothWays, false)) keys.refuse(kBothWays, "false");
+  refuse_both_ways(keys);
   read_gemma2(keys, config);
   each_plan(config, [&](LayerPlan& plan) {
     plan.head_norm = HeadNorm::per_head;
@@ -263,10 +346,16 @@ constexpr Family kFamilies[] = {
     {"olmo2", read_olmo2},
     {"olmo3", read_olmo3},
     {"granite", read_granite},
+    {"minicpm", read_minicpm},
+    {"hunyuan_v1_dense", read_hunyuan},
+    {"glm", read_glm},
     {"glm4", read_glm4},
+    {"cohere", read_cohere},
     {"cohere2", read_cohere2},
     {"starcoder2", read_starcoder2},
+    {"stablelm", read_stablelm},
     {"gpt_neox", read_gpt_neox},
+    {"gemma", read_gemma1},
     {"gemma2", read_gemma2},
     {"gemma3", read_gemma3},
     {"gemma3_text", read_gemma3},

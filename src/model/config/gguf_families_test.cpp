@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <span>
+
 #include "io/test_files.h"
+#include "model/config/tensor_names.h"
 #include "model/config/test_gguf.h"
 
 // What GGUF files of single families leave out or say in other ways.
@@ -232,6 +235,112 @@ TEST(GgufGptNeox, TheModelOf20BApproximatesItsActivation) {
   };
   EXPECT_EQ(activation(36), InputTransform::gelu_erf);
   EXPECT_EQ(activation(44), InputTransform::gelu_tanh);
+}
+
+TEST(GgufGemma1, HasNeitherNormsBehindItsHalvesNorCapsNorWindows) {
+  const ModelConfig config = read_gguf(sizes({{"attention.key_length", 16}}), "gemma");
+  EXPECT_EQ(config.embedding_scale, 8);
+  EXPECT_EQ(config.logit_cap, 0);
+  EXPECT_TRUE(config.tied_output);
+  EXPECT_FALSE(config.interleaved_rope || config.forms.norm_plus_one);
+  const LayerPlan& plan = config.plans[0];
+  EXPECT_EQ(plan.head_dim, 16);
+  EXPECT_EQ(plan.activation, InputTransform::gelu_tanh_gate);
+  EXPECT_FALSE(plan.post_norms);
+  EXPECT_EQ(plan.soft_cap, 0);
+  EXPECT_EQ(plan.window, 0);
+}
+
+TEST(GgufCommandR, TurnsInAllLayersBehindOneLayerNorm) {
+  const Json keys = sizes({{"attention.layer_norm_epsilon", 1e-3}, {"logit_scale", 0.0625}});
+  const ModelConfig config = read_gguf(keys, "command-r");
+  EXPECT_TRUE(config.interleaved_rope);
+  EXPECT_EQ(config.norm_epsilon, 1e-3F);
+  EXPECT_EQ(config.logit_scale, 0.0625F);
+  EXPECT_EQ(config.final_norm, LayerPlan::Norm::layer);
+  for (const LayerPlan& plan : config.plans) {
+    EXPECT_TRUE(plan.parallel);
+    EXPECT_EQ(plan.norm, LayerPlan::Norm::layer);
+    EXPECT_EQ(plan.rope, LayerPlan::Rope::global);
+  }
+  const TensorNames names = TensorNames::of(CheckpointFormat::gguf, config);
+  EXPECT_EQ(names.ffn_norm, names.attention_norm);
+}
+
+TEST(GgufChatGlm, TurnsPairwiseWithGatesAndUpsInOneMatrix) {
+  const std::vector<std::string> fused = {"blk.0.attn_qkv.weight", "blk.0.attn_qkv.bias"};
+  const ModelConfig config = read_gguf(sizes({{"rope.dimension_count", 4}}), "chatglm", fused);
+  EXPECT_TRUE(config.interleaved_rope);
+  EXPECT_TRUE(config.forms.fused_gate_up && config.forms.fused_qkv);
+  EXPECT_EQ(config.rope.rotary, 4);
+  EXPECT_TRUE(config.plans[0].qkv_bias);
+  EXPECT_FALSE(config.plans[0].post_norms);
+}
+
+/// Converters say that halves are parallel where a folder says nothing.
+TEST(GgufStableLm, HasBiasesOfNormsAndHalvesOneBehindTheOther) {
+  const Json keys =
+      sizes({{"attention.layer_norm_epsilon", 1e-3}, {"use_parallel_residual", true}});
+  const ModelConfig config = read_gguf(keys, "stablelm", {"blk.0.attn_q.bias"});
+  EXPECT_EQ(config.norm_epsilon, 1e-3F);
+  EXPECT_TRUE(config.final_norm_bias);
+  const LayerPlan& plan = config.plans[0];
+  EXPECT_TRUE(plan.norm_bias && plan.qkv_bias);
+  EXPECT_FALSE(plan.mlp_bias || plan.output_bias || plan.parallel);
+  EXPECT_EQ(plan.activation, InputTransform::silu_gate);
+}
+
+TEST(GgufMiniCpm, MultipliersOfFirstFilesAreThoseOfTheMakersFirstModels) {
+  const ModelConfig old = read_gguf(sizes(), "minicpm");
+  EXPECT_TRUE(old.interleaved_rope);
+  EXPECT_EQ(old.embedding_scale, 12);
+  EXPECT_EQ(old.logit_scale, 4);                             // 256 / 64
+  EXPECT_NEAR(old.plans[5].residual_scale, 0.571548, 1e-6);  // 1.4 / sqrt(6)
+  const Json keys =
+      sizes({{"embedding_scale", 6.0}, {"residual_scale", 0.5}, {"logit_scale", 8.0}});
+  const ModelConfig config = read_gguf(keys, "minicpm");
+  EXPECT_EQ(config.embedding_scale, 6);
+  EXPECT_EQ(config.logit_scale, 0.125F);
+  EXPECT_EQ(config.plans[0].residual_scale, 0.5F);
+}
+
+TEST(GgufRope, FactorsOfFrequenciesWithoutAnOriginalContextAreOfTheWholeOne) {
+  const std::vector<float> factors = {1, 1, 2, 4};
+  Checkpoint file;
+  file.format = CheckpointFormat::gguf;
+  file.path = "some/model";
+  file.metadata = {{"general.architecture", "minicpm"}};
+  const Json keys = sizes();
+  for (const auto& [key, value] : keys.items()) file.metadata["minicpm." + key] = value;
+  file.tensors.push_back({"token_embd.weight", StorageType::f32, {300, 64}, {}});
+  for (const char* name : {"rope_factors_short.weight", "rope_factors_long.weight"}) {
+    file.tensors.push_back({name, StorageType::f32, {4}, std::as_bytes(std::span(factors))});
+  }
+  const RopeConfig rope = read_model_config(file).rope;
+  EXPECT_EQ(rope.scaling, Scaling::longrope);
+  EXPECT_EQ(rope.original_context, 512);
+  EXPECT_EQ(rope.short_divisors, factors);
+}
+
+TEST(GgufLlamas, OfOtherNamesTurnAsTheirConvertersHaveThem) {
+  Json keys = sizes({{"attention.layer_norm_epsilon", 1e-3}});
+  for (const char* name : {"exaone", "internlm2"}) {
+    const ModelConfig config = read_gguf(keys, name);
+    EXPECT_EQ(config.norm_epsilon, 1e-5F) << name;
+    EXPECT_EQ(config.plans[0].norm, LayerPlan::Norm::rms) << name;
+    EXPECT_EQ(config.plans[0].activation, InputTransform::silu_gate) << name;
+    EXPECT_FALSE(config.plans[0].qkv_bias) << name;
+  }
+  EXPECT_FALSE(read_gguf(keys, "exaone").interleaved_rope);
+  EXPECT_TRUE(read_gguf(keys, "internlm2").interleaved_rope);
+  keys.erase("attention.layer_norm_rms_epsilon");  // EXAONE's folders call it by the other name
+  EXPECT_EQ(read_gguf(keys, "exaone").norm_epsilon, 1e-3F);
+}
+
+TEST(GgufHunyuan, NormsHeadsBehindTheRotation) {
+  const LayerPlan plan = read_gguf(sizes(), "hunyuan-dense").plans[0];
+  EXPECT_EQ(plan.head_norm, LayerPlan::HeadNorm::after_rope);
+  EXPECT_TRUE(plan.head_norm_weights);
 }
 
 }  // namespace

@@ -71,6 +71,7 @@ struct LayerPlan {
   bool norm_bias = false;
   bool pre_norms = true, post_norms = false;
   HeadNorm head_norm = HeadNorm::none;
+  bool head_norm_weights = false;  // those after the rotation have weights, else they are ones
   bool value_norm = false;
   bool keys_are_values = false;  // values are the keys before their norm and rotation
   bool qkv_bias = false, output_bias = false, mlp_bias = false;

@@ -228,5 +228,118 @@ TEST(QwenVl, MissingKeysAreThoseOfTheClassOfItsText) {
   }
 }
 
+TEST(Gemma1, IsGemma2WithTheNormsOfLlamaAndWithoutCapsAndWindows) {
+  Json json = sizes("gemma", {{"hidden_act", "gelu"}});  // which its makers approximate
+  json.erase("head_dim");
+  const ModelConfig config = read(json);
+  EXPECT_TRUE(config.tied_output);
+  EXPECT_TRUE(config.forms.norm_plus_one);
+  EXPECT_EQ(config.embedding_scale, 8);
+  EXPECT_EQ(config.logit_cap, 0);
+  const LayerPlan& plan = config.plans[0];
+  EXPECT_EQ(plan.head_dim, 256);
+  EXPECT_EQ(plan.activation, InputTransform::gelu_tanh_gate);
+  EXPECT_FALSE(plan.post_norms);
+  EXPECT_EQ(plan.window, 0);
+  EXPECT_EQ(plan.soft_cap, 0);
+  const TensorNames names = TensorNames::of(CheckpointFormat::hugging_face, config);
+  EXPECT_EQ(names.ffn_norm, "model.layers.{}.post_attention_layernorm");
+  json["hidden_activation"] = "gelu";
+  EXPECT_NE(refusal(json).find("hidden_activation"), std::string::npos) << refusal(json);
+  json["hidden_activation"] = "gelu_pytorch_tanh";
+  EXPECT_EQ(read(json).hidden, 64);
+  json["use_bidirectional_attention"] = true;
+  EXPECT_NE(refusal(json).find("use_bidirectional"), std::string::npos) << refusal(json);
+}
+
+TEST(Cohere1, TurnsInAllLayersAndNamesItsContextTwice) {
+  Json json = sizes("cohere", {{"logit_scale", 0.25}, {"model_max_length", 131072}});
+  const ModelConfig config = read(json);
+  EXPECT_TRUE(config.tied_output);
+  EXPECT_TRUE(config.interleaved_rope);
+  EXPECT_EQ(config.logit_scale, 0.25F);
+  EXPECT_EQ(config.context, 131072);
+  EXPECT_EQ(config.norm_epsilon, 1e-5F);
+  EXPECT_EQ(config.final_norm, LayerPlan::Norm::layer);
+  for (const LayerPlan& plan : config.plans) {
+    EXPECT_TRUE(plan.parallel);
+    EXPECT_EQ(plan.norm, LayerPlan::Norm::layer);
+    EXPECT_EQ(plan.rope, LayerPlan::Rope::global);
+    EXPECT_EQ(plan.window, 0);
+  }
+  const TensorNames names = TensorNames::of(CheckpointFormat::hugging_face, config);
+  EXPECT_EQ(names.ffn_norm, names.attention_norm);
+  json.erase("model_max_length");  // as of Aya 23
+  EXPECT_EQ(read(json).context, 4096);
+  json["use_qk_norm"] = true;  // as of Command R+
+  EXPECT_NE(refusal(json).find("use_qk_norm"), std::string::npos) << refusal(json);
+}
+
+TEST(Glm, IsGlm4WithTheNormsOfLlama) {
+  const ModelConfig config = read(sizes("glm", Json::object()));
+  EXPECT_TRUE(config.interleaved_rope);
+  EXPECT_TRUE(config.forms.fused_gate_up);
+  EXPECT_EQ(config.rope.rotary, 8);
+  EXPECT_EQ(config.norm_epsilon, 1.5625e-7F);
+  EXPECT_TRUE(config.plans[0].qkv_bias);
+  EXPECT_FALSE(config.plans[0].output_bias);
+  EXPECT_FALSE(config.plans[0].post_norms);
+  EXPECT_TRUE(read(sizes("glm4", Json::object())).plans[0].post_norms);
+  const TensorNames names = TensorNames::of(CheckpointFormat::hugging_face, config);
+  EXPECT_EQ(names.ffn_norm, "model.layers.{}.post_attention_layernorm");
+}
+
+TEST(StableLm, HasBiasesOfNormsAndMaybeOfQueriesKeysAndValues) {
+  const ModelConfig config = read(sizes("stablelm", {{"use_qkv_bias", true}}));
+  EXPECT_EQ(config.rope.rotary, 4);
+  EXPECT_EQ(config.norm_epsilon, 1e-5F);
+  EXPECT_TRUE(config.final_norm_bias);
+  const LayerPlan& plan = config.plans[0];
+  EXPECT_EQ(plan.norm, LayerPlan::Norm::layer);
+  EXPECT_EQ(plan.activation, InputTransform::silu_gate);
+  EXPECT_TRUE(plan.norm_bias && plan.qkv_bias);
+  EXPECT_FALSE(plan.output_bias || plan.mlp_bias || plan.parallel);
+  EXPECT_FALSE(read(sizes("stablelm", Json::object())).plans[0].qkv_bias);
+  for (const char* key : {"qk_layernorm", "use_parallel_residual"}) {  // as of the model of 12B
+    const std::string message = refusal(sizes("stablelm", {{key, true}}));
+    EXPECT_NE(message.find(key), std::string::npos) << message;
+  }
+}
+
+TEST(MiniCpm, MultipliersAreThoseOfGraniteUnderOtherNames) {
+  Json json = sizes("minicpm", {{"scale_emb", 12}, {"scale_depth", 1.4}, {"dim_model_base", 16}});
+  const ModelConfig config = read(json);
+  EXPECT_TRUE(config.tied_output);
+  EXPECT_EQ(config.embedding_scale, 12);
+  EXPECT_EQ(config.logit_scale, 0.25F);
+  EXPECT_FLOAT_EQ(config.plans[3].residual_scale, 0.7F);
+  EXPECT_EQ(config.plans[3].score_scale, 0);
+  json["sparse_config"] = {{"topk", 64}};
+  EXPECT_NE(refusal(json).find("sparse_config"), std::string::npos) << refusal(json);
+}
+
+TEST(Hunyuan, NormsHeadsBehindTheRotationWhoseBaseIsStretched) {
+  const Json scaling = {{"type", "dynamic"}, {"alpha", 1000.0}, {"factor", 1.0}};
+  Json json = sizes("hunyuan_v1_dense", {{"head_dim", 128}});
+  EXPECT_EQ(read(json).rope.base, 10000);
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    Json stretched = json;
+    stretched[key] = scaling;
+    EXPECT_NEAR(read(stretched).rope.base, 11158839.9, 1) << key;  // 1e4 * 1000 ^ (128 / 126)
+  }
+  const ModelConfig config = read(json);
+  EXPECT_EQ(config.norm_epsilon, 1e-5F);
+  EXPECT_EQ(config.plans[0].head_norm, LayerPlan::HeadNorm::after_rope);
+  EXPECT_TRUE(config.plans[0].head_norm_weights);
+  const TensorNames names = TensorNames::of(CheckpointFormat::hugging_face, config);
+  EXPECT_EQ(names.q_norm, "model.layers.{}.self_attn.query_layernorm");
+  EXPECT_EQ(names.k_norm, "model.layers.{}.self_attn.key_layernorm");
+  for (const auto& [key, value] : {std::pair("use_qk_norm", false), std::pair("use_cla", true)}) {
+    json[key] = value;
+    EXPECT_NE(refusal(json).find(key), std::string::npos) << refusal(json);
+    json.erase(key);
+  }
+}
+
 }  // namespace
 }  // namespace talon::published_keys_test

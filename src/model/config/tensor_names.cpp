@@ -83,7 +83,8 @@ TensorNames gguf_names_of(const std::string& architecture) {
       architecture.starts_with("qwen3next") || architecture.starts_with("qwen35")) {
     names.ffn_norm = names.post_attention_norm;
   }
-  if (architecture == "cohere2") names.ffn_norm = names.attention_norm;
+  if (architecture == "cohere2" || architecture == "command-r")
+    names.ffn_norm = names.attention_norm;
   return names;
 }
 
@@ -269,8 +270,11 @@ TensorNames hugging_face_names(const ModelConfig& config) {
   } else if (family == "starcoder2") {
     names.up = layer + "mlp.c_fc";
     names.down = layer + "mlp.c_proj";
-  } else if (family == "cohere2") {
+  } else if (family.starts_with("cohere")) {
     names.ffn_norm = names.attention_norm;
+  } else if (family == "hunyuan_v1_dense") {
+    names.q_norm = layer + "self_attn.query_layernorm";
+    names.k_norm = layer + "self_attn.key_layernorm";
   } else if (family.starts_with("chameleon")) {
     names.post_attention_norm = names.attention_norm;  // where it has norms behind each half
     names.post_ffn_norm = names.ffn_norm;

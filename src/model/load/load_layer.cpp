@@ -200,7 +200,7 @@ void LayerLoader::load_head_norms(int layer, const LayerPlan& plan, LayerWeights
     };
     load(names_.q_norm, plan.heads, w.q_norm, w.q_norm_bias);
     load(names_.k_norm, plan.kv_heads, w.k_norm, w.k_norm_bias);
-  } else if (plan.head_norm == HeadNorm::after_rope) {
+  } else if (plan.head_norm == HeadNorm::after_rope && !plan.head_norm_weights) {
     w.q_norm = ones(plan.head_dim);
     w.k_norm = ones(plan.head_dim);
   } else if (plan.head_norm != HeadNorm::none) {

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Records tiny random models of families: what transformers computes, and the GGUF files of llama.cpp's converter
+(README.md).
+
+    record_families.py LLAMA_CPP RECORDINGS [FAMILY...]
+
+LLAMA_CPP: a source tree of llama.cpp (the folder of convert_hf_to_gguf.py and gguf-py). Makes RECORDINGS/FAMILY with
+hf/ (config.json, model.safetensors), model.gguf and golden.safetensors, which pack.py packs. Needs torch, transformers,
+safetensors and what the converter needs (numpy, sentencepiece, PyYAML, protobuf).
+"""
+import json
+import pathlib
+import sys
+
+import torch
+from safetensors.torch import save_file
+from transformers import AutoConfig, AutoModelForCausalLM, GraniteConfig, GraniteForCausalLM
+
+LENGTHS = (40, 64, 200)  # of the sequences
+GREEDY = 32
+COMMON = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0, torch_dtype="bfloat16", vocab_size=96, hidden_size=32,
+              num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, intermediate_size=64,
+              max_position_embeddings=512, rope_theta=10000.0, hidden_act="silu", attention_bias=False)
+NOT_OF_CLASS = ("architectures", "model_type", "torch_dtype")
+
+# config.json beside what all have, and the size of embeddings where they are not normal numbers.
+FAMILIES = {
+    "gemma": (dict(architectures=["GemmaForCausalLM"], model_type="gemma", hidden_act="gelu_pytorch_tanh",
+                   hidden_activation=None, num_key_value_heads=1, head_dim=24, rms_norm_eps=1e-6,
+                   tie_word_embeddings=True), 0.2),
+    "cohere": (dict(architectures=["CohereForCausalLM"], model_type="cohere", layer_norm_eps=1e-5, logit_scale=0.25,
+                    use_qk_norm=False, tie_word_embeddings=True), 0.8),
+    # The converter reads the last three, which are those of the first folders.
+    "glm": (dict(architectures=["GlmForCausalLM"], model_type="glm", head_dim=8, partial_rotary_factor=0.5,
+                 rms_norm_eps=1e-5, attention_bias=True, tie_word_embeddings=False, seq_length=512,
+                 layernorm_epsilon=1e-5, ffn_hidden_size=64), 1),
+    "stablelm": (dict(architectures=["StableLmForCausalLM"], model_type="stablelm", layer_norm_eps=1e-5,
+                      partial_rotary_factor=0.25, use_qkv_bias=True, qk_layernorm=False, use_parallel_residual=False,
+                      num_attention_heads=2, tie_word_embeddings=False), 1),
+    "minicpm": (dict(architectures=["MiniCPMForCausalLM"], model_type="minicpm", rms_norm_eps=1e-5, scale_emb=6,
+                     scale_depth=1.4, dim_model_base=8, tie_word_embeddings=True), 0.5),
+    "hunyuan": (dict(architectures=["HunYuanDenseV1ForCausalLM"], model_type="hunyuan_v1_dense", head_dim=16,
+                     rms_norm_eps=1e-5, use_qk_norm=True, tie_word_embeddings=True), 0.3),
+}
+
+
+def minicpm(keys):
+    """MiniCPM has no class here: Granite's with its multipliers is the same model."""
+    given = {key: keys[key] for key in keys if key not in NOT_OF_CLASS}
+    scale_emb, scale_depth, base = (given.pop(key) for key in ("scale_emb", "scale_depth", "dim_model_base"))
+    config = GraniteConfig(embedding_multiplier=float(scale_emb),
+                           residual_multiplier=scale_depth / keys["num_hidden_layers"] ** 0.5,
+                           logits_scaling=keys["hidden_size"] / base,
+                           attention_multiplier=(keys["hidden_size"] / keys["num_attention_heads"]) ** -0.5, **given)
+    config._attn_implementation = "eager"
+    return GraniteForCausalLM(config)
+
+
+def model_of(keys):
+    if keys["model_type"] == "minicpm":
+        return minicpm(keys)
+    given = {key: keys[key] for key in keys if key not in NOT_OF_CLASS}
+    rope = {"rope_type": "default", "rope_theta": given.pop("rope_theta")}
+    if "partial_rotary_factor" in given:
+        rope["partial_rotary_factor"] = given.pop("partial_rotary_factor")
+    if keys["model_type"] == "gemma":
+        given.pop("hidden_activation")
+    config = AutoConfig.for_model(keys["model_type"], rope_parameters=rope, **given)
+    return AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+
+
+def fill(model, family, embedding):
+    """Values are bfloat16 numbers. Gemma's norms are around 0."""
+    middle = 0 if family == "gemma" else 1
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            noise = torch.randn_like(parameter)
+            if name.endswith("bias"):
+                values = 0.2 * noise
+            elif parameter.ndim == 1:
+                values = middle + 0.2 * noise
+            else:
+                values = noise * (embedding if "embed" in name else parameter.shape[1] ** -0.5)
+            parameter.copy_(values.bfloat16().float())
+
+
+def check(model, keys):
+    """Against keys that a version of the classes passes over."""
+    head_dim = keys.get("head_dim", keys["hidden_size"] // keys["num_attention_heads"])
+    rotary = int(head_dim * keys.get("partial_rotary_factor", 1))
+    assert 2 * model.model.rotary_emb.inv_freq.numel() == rotary, "another rotation"
+    tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    assert tied == keys["tie_word_embeddings"], "another output matrix"
+
+
+def record(model, vocabulary):
+    golden = {}
+    for k, length in enumerate(LENGTHS):
+        ids = torch.randint(3, vocabulary, (length,), generator=torch.Generator().manual_seed(7 + k))
+        golden[f"ids.{k}"] = ids.int()
+        greedy, margins = [], []
+        for step in range(GREEDY):
+            rows = model(torch.cat([ids, torch.tensor(greedy, dtype=ids.dtype)])[None], use_cache=False).logits[0]
+            if step == 0:
+                golden[f"logits.{k}"] = rows.float().contiguous()
+            best = rows[-1].topk(2)
+            greedy.append(int(best.indices[0]))
+            margins.append(float(best.values[0] - best.values[1]))
+        golden[f"greedy.{k}"] = torch.tensor(greedy, dtype=torch.int32)
+        golden[f"greedy_margin.{k}"] = torch.tensor(margins)
+    return golden
+
+
+def converter_of(llama_cpp, architecture):
+    sys.path[:0] = [str(llama_cpp), str(llama_cpp / "gguf-py")]
+    try:
+        from conversion import get_model_class
+        return get_model_class(architecture)
+    except ImportError:
+        from convert_hf_to_gguf import ModelBase, ModelType  # before the converter was cut into several files
+        return ModelBase.from_model_architecture(architecture, ModelType.TEXT)
+
+
+def convert(llama_cpp, folder, file, keys):
+    """Without a vocabulary. Matrices as bfloat16, the rest as float32."""
+    converter = converter_of(llama_cpp, keys["architectures"][0])
+    import gguf
+    converter.set_vocab = lambda self: None
+    converter(folder, gguf.LlamaFileType.MOSTLY_BF16, file, eager=True, hparams=dict(keys)).write()
+
+
+def main():
+    llama_cpp, recordings = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+    for family in sys.argv[3:] or FAMILIES:
+        more, embedding = FAMILIES[family]
+        keys = COMMON | more
+        folder = recordings / family / "hf"
+        folder.mkdir(parents=True, exist_ok=True)
+        torch.manual_seed(1 + list(FAMILIES).index(family))
+        model = model_of(keys).eval()
+        fill(model, family, embedding)
+        check(model, keys)
+        tensors = {name: tensor.bfloat16().contiguous() for name, tensor in model.state_dict().items()
+                   if not (keys["tie_word_embeddings"] and name == "lm_head.weight")}
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        (folder / "config.json").write_text(json.dumps(keys, indent=1))
+        with torch.no_grad():
+            golden = record(model.double(), keys["vocab_size"])
+        save_file(golden, folder.parent / "golden.safetensors")
+        convert(llama_cpp, folder, folder.parent / "model.gguf", keys)
+        print(family, "smallest margin", min(float(golden[f"greedy_margin.{k}"].min()) for k in range(len(LENGTHS))))
+
+
+if __name__ == "__main__":
+    main()
