@@ -15,7 +15,7 @@ CONFIGURE = configure() { cmake -S . -B $(BUILD) -G Ninja "$$@" $(CMAKE_FLAGS) >
   signature install install-library library-test deb python python-test notebook clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 demo: ## install what is missing, build, fetch the default model, answer a prompt plain and drafted
 	@scripts/setup.sh build pull

@@ -72,7 +72,7 @@ fi
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
   command -v sudo > /dev/null || { echo "setup: not root and no sudo; install these first: ${missing[*]}" >&2; exit 1; }
-  as_root=(sudo)
+  as_root=(sudo env DEBIAN_FRONTEND=noninteractive)  # which sudo does not hand on
 fi
 echo "setup: installing ${missing[*]}" >&2
 log=$(mktemp)

@@ -13,7 +13,8 @@ class Inspect : public Command {
   explicit Inspect(CLI::App& parent)
       : Command(parent.add_subcommand(
             "inspect", "what a model's files hold and how they are kept in memory")) {
-    app_->add_option("model", options_.model, "file, folder, catalogue name or OWNER/NAME[:FILE]")
+    app_->add_option("model", options_.model,
+                     "file, folder, catalogue name or OWNER/NAME[@REVISION][:FILE]")
         ->type_name("FILE|FOLDER");
     app_->add_flag("--machine", machine_, "instead: this machine, its kernels, its speed");
     app_->add_flag("--json", json_, "print one JSON object");

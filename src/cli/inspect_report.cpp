@@ -216,7 +216,8 @@ Json grouped(const Json& tensors) {
 }
 
 std::string plain_text(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  if (value.is_string()) return value.get<std::string>();
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);  // paths are of any bytes
 }
 
 std::string section_text(const std::string& title, const Json& section) {

@@ -89,6 +89,15 @@ Json config_of(const std::filesystem::path& file) {
   return inspect_checkpoint(open_checkpoint(file), one_thread())["config"];
 }
 
+TEST(InspectReport, ShowsPathsOfAnyBytes) {
+  const Json report = {
+      {"path", "model"},          {"format", "GGUF"},
+      {"config", Json::object()}, {"tokenizer", nullptr},
+      {"activations", nullptr},   {"kept", Json::array()},
+      {"tensors", Json::array()}, {"drafts", {{"heads", {{"eagle3", "caf\xE9"}}}}}};
+  EXPECT_NE(inspect_text(report).find("eagle3"), std::string::npos);
+}
+
 TEST(InspectReport, NamesATokenizerOfPicturesAlone) {
   const Json llamagen = config_of(unpack("vq.pt"));
   EXPECT_EQ(llamagen["architecture"], "tokenizer of pictures (VQ)") << llamagen;

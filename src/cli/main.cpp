@@ -74,6 +74,7 @@ int run_chosen(CLI::App& app, int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  talon::hold_standard_streams();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is then an ordinary error of its write
   try {
     CLI::App app("Talon: exact speculative decoding of large language models", "talon");
@@ -85,6 +86,9 @@ int main(int argc, char** argv) {
   } catch (const talon::UsageError& error) {
     talon::note("talon: {}", error.what());
     return talon::kExitUsage;
+  } catch (const talon::OutputInterrupted& error) {
+    talon::note("talon: {}", error.what());
+    return talon::kExitInterrupted;
   } catch (const talon::Error& error) {
     talon::note("talon: {}", error.what());
   } catch (const talon::Bug& bug) {

@@ -19,7 +19,8 @@ std::function<std::string(TokenId)> bytes_of(const Tokenizer* tokenizer) {
 void add_watch_flags(CLI::App& app, WatchOptions& options) {
   app.add_option("--trace", options.trace,
                  "write every round there as JSON lines (talon bench tree reads them)")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(no_empty_text);
   app.add_option_function<std::string>(
          "--show-tree",
          [&options](const std::string& round) {

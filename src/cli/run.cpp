@@ -43,12 +43,26 @@ struct Asked {
   std::optional<GrammarText> grammar;
 };
 
+/// Standard input can be read once.
+void check_standard_input(const RunOptions& options) {
+  std::string reader;
+  for (const auto& [option, file] : {std::pair<const char*, std::string>("-f", options.prompt.file),
+                                     {"--expected", options.expected_file},
+                                     {"--json-schema", options.grammar.schema_file.value_or("")},
+                                     {"--grammar", options.grammar.grammar_file.value_or("")}}) {
+    if (file != "-") continue;
+    if (!reader.empty()) {
+      throw UsageError(fmt::format("{}: expected a file where {} reads standard input, found -",
+                                   option, reader));
+    }
+    reader = option;
+  }
+}
+
 Asked read_asked(const RunOptions& options) {
   if (has_ids(options.prompt) && options.prompt.chat)
     throw UsageError("--chat: needs a text, not --prompt-ids");
-  if (options.expected_file == "-" && options.prompt.file == "-") {
-    throw UsageError("--expected: expected a file where -f reads standard input, found -");
-  }
+  check_standard_input(options);
   Asked asked{prompt_text(options.prompt), {}, grammar_text(options.grammar)};
   if (!options.expected_file.empty()) asked.expected = read_text_file(options.expected_file);
   return asked;
@@ -122,6 +136,14 @@ Request make_request(const RunOptions& options, const Asked& asked, const Opened
   return request;
 }
 
+/// Where no part of `drafter` is one that drafts from --expected.
+void note_unread_expectation(const std::string& drafter) {
+  const auto parts = split_drafters(drafter);
+  const bool is_read = std::ranges::any_of(
+      parts, [](std::string_view part) { return part.substr(0, part.find(':')) == "suffix"; });
+  if (!is_read) note("note: --expected: only suffix drafts from it, not {}", drafter);
+}
+
 class Run : public Command {
  public:
   explicit Run(CLI::App& parent) : Command(parent.add_subcommand("run", "answer one prompt")) {
@@ -133,7 +155,8 @@ class Run : public Command {
     app_->add_option("--expected", options_.expected_file,
                      "a file with what the answer may be like (the text before its change, say): "
                      "suffix drafts from it; tokens do not depend on it")
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->check(no_empty_text);
     add_drafter_flag(*app_, options_.decode);
     add_decode_flags(*app_, options_.decode);
     add_backend_flags(*app_, options_.model);
@@ -191,6 +214,7 @@ class Run : public Command {
     if (options_.compare) outcome.plain = answer_plainly(opened, request, interrupt.stop());
     use_places(options_.decode, opened, opened.cache->store().shape.type);
     choose_drafter(options_.decode);
+    if (request.expected) note_unread_expectation(options_.decode.drafter);
     DecodeSettings settings = options_.decode;
     RoundWatch watch(options_.watch, opened, settings.drafter, about_run(request));
     if (options_.watch.any()) settings.observer = watch.observer();
@@ -239,11 +263,15 @@ class Run : public Command {
 
   Answer stream(OpenedModel& opened, Answerer& answerer, const Request& request,
                 const StopFlag& stop) {
-    if (options_.json) return answerer.decode(request, {}, &stop);
-    AnswerStream output(opened.tokenizer_or_null(), marks());
-    Answer answer = answerer.decode(
-        request, [&](const Progress& progress) { output.push(progress); }, &stop);
-    output.finish();
+    Answer answer;
+    if (options_.json) {
+      answer = answerer.decode(request, {}, &stop);
+    } else {
+      AnswerStream output(opened.tokenizer_or_null(), marks());
+      answer = answerer.decode(
+          request, [&](const Progress& progress) { output.push(progress); }, &stop);
+      output.finish();
+    }
     if (options_.statistics) note("{}", statistics_text(answer));
     return answer;
   }

@@ -59,6 +59,7 @@ class Score : public Command {
   }
 
   int run() override {
+    if (top_ > 0 && !json_) throw UsageError("--top: needs --json");
     const std::string text = read_text_file(file_);
     OpenedModel opened = open_model_with_cache(model_);
     require_text_model(opened);

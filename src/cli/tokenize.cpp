@@ -24,6 +24,8 @@ class Tokenize : public Command {
   }
 
   int run() override {
+    if (decode_ && prompt_.chat) throw UsageError("--decode: cannot be combined with --chat");
+    if (decode_ && start_) throw UsageError("--decode: cannot be combined with --start");
     const std::string text = prompt_text(prompt_);
     const Tokenizer tokenizer = open_tokenizer(source_of(model_));
     if (decode_) {
@@ -61,7 +63,6 @@ class Tokenize : public Command {
   }
 
   void print_text(const Tokenizer& tokenizer, const std::string& input) const {
-    if (prompt_.chat) throw UsageError("--decode: cannot be combined with --chat");
     const std::vector<TokenId> ids = parse_ids("--decode", input);
     check_ids("--decode", ids, tokenizer.vocabulary_size());
     const std::string text = tokenizer.decode(ids, !special_);

@@ -78,6 +78,19 @@ TEST(RunJson, WhatIsExpectedSavesChecksAndChangesNothing) {
   EXPECT_EQ(run_talon(story_with({"--expected", file + ".none"})).code, 1);
 }
 
+TEST(RunJson, SaysThatTheDrafterDoesNotReadWhatIsExpected) {
+  const Folder folder;
+  const std::string file = folder.write("expected.txt", "a girl");
+  const std::string said = "--expected: only suffix drafts from it, not none";
+  expect_said(run_talon(story_with({"--expected", file, "-d", "none"})), 0, said);
+  const Outcome read = run_talon(story_with({"--expected", file}));
+  EXPECT_EQ(read.notes.find("only suffix"), std::string::npos) << read.notes;
+}
+
+TEST(RunJson, HasStatisticsBesideItOnStandardError) {
+  expect_said(run_talon(story_with({"--json", "--stats"})), 0, "ended by ");
+}
+
 TEST(RunJson, DraftsByItselfAndNamesWhatAutoStandsFor) {
   const Outcome outcome = run_talon(story_with({"--json"}));
   EXPECT_EQ(outcome.code, 0);

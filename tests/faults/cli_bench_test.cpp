@@ -349,6 +349,16 @@ TEST(BenchKernels, TellsWhatItHasWhenInterrupted) {
   EXPECT_EQ(lines_in(read_file(lines)).back()["partial"], true);
 }
 
+TEST(BenchTree, DoesNotReplaceTheTraceByItsPage) {
+  const Folder folder;
+  const std::string trace = folder.file("trace.jsonl");
+  ASSERT_EQ(run_talon({"run", "-m", small_model(), "-p", "Once", "-n", "8", "--trace", trace}).code,
+            0);
+  const std::string before = read_file(trace);
+  expect_said(run_talon({"bench", "tree", trace, "-o", trace}), 1, "another file than the trace");
+  EXPECT_EQ(read_file(trace), before);
+}
+
 TEST(BenchLoad, RefusesWhatItCannotAskFor) {
   const Folder folder;
   const auto load = [&](std::vector<std::string> more) {

@@ -144,5 +144,15 @@ TEST(Terminal, MarksAcceptedTokensUnlessTheEnvironmentWantsNone) {
   EXPECT_EQ(shown_with({"NO_COLOR=", "TERM=dumb"}).find(mark), std::string::npos);
 }
 
+TEST(Terminal, TellsAFileOfNotesWithoutColoursWhatMarksMean) {
+  const Terminal terminal;
+  const Outcome outcome = run_talon(
+      Start{.arguments = {"run", "-m", small_model(), "-p", "Once", "-n", "60", "-d", "ngram"},
+            .environment = {"NO_COLOR=", "TERM=xterm"},
+            .output_file = terminal.file()});
+  expect_said(outcome, 0, "green: drafted and accepted");
+  EXPECT_EQ(outcome.notes.find('\x1b'), std::string::npos) << outcome.notes;
+}
+
 }  // namespace
 }  // namespace talon::test::cli_chat_test

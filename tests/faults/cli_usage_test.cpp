@@ -278,6 +278,48 @@ INSTANTIATE_TEST_SUITE_P(
         WrongUse{"HelpTooDeep", {"help", "run", "me"}, {"nothing behind run", "\"me\""}}),
     [](const auto& use) { return use.param.name; });
 
+/// What would be passed over without a word otherwise.
+INSTANTIATE_TEST_SUITE_P(
+    CliWithoutUse, WrongUsage,
+    testing::Values(
+        WrongUse{"TopWithoutJson",
+                 {"score", "-m", small_model(), "-f", "x", "--top", "3"},
+                 {"--top: needs --json"}},
+        WrongUse{"StartOfIds",
+                 {"tokenize", "-m", small_model(), "--decode", "--start", "-p", "1"},
+                 {"--decode", "--start"}},
+        WrongUse{"GrammarFromThePromptsInput",
+                 {"run", "-m", small_model(), "-f", "-", "--grammar", "-"},
+                 {"--grammar: expected a file where -f reads standard input"}},
+        run_with("GrammarFromTheExpectedInput", {"--expected", "-", "--json-schema", "-"},
+                 {"--json-schema: expected a file where --expected reads standard input"}),
+        WrongUse{"PortOfASocket",
+                 {"serve", "-m", small_model(), "--unix", "/nowhere/x", "--port", "1"},
+                 {"--unix", "--port"}},
+        WrongUse{"SocketWithoutAName",
+                 {"serve", "-m", small_model(), "--host", "", "--unix", ""},
+                 {"--unix", "found an empty one"}},
+        WrongUse{"KeysOfNoFile",
+                 {"serve", "-m", small_model(), "--host", "", "--api-key-file", ""},
+                 {"--api-key-file", "found an empty one"}},
+        WrongUse{"TwoKeysAtOnce",
+                 {"serve", "-m", small_model(), "--host", "", "--api-key", "a", "b"},
+                 {"expected no \"b\""}},
+        run_with("KernelsOfTheReference", {"--backend", "reference", "--kernels", "portable"},
+                 {"--kernels: needs --backend cpu"}),
+        run_with("ActivationsOfTheReference", {"--backend", "reference", "--activations", "16"},
+                 {"--activations: needs --backend cpu"}),
+        run_with("TraceToNoFile", {"--trace", ""}, {"--trace", "found an empty one"}),
+        run_with("NothingExpected", {"--expected", ""}, {"--expected", "found an empty one"}),
+        WrongUse{
+            "ResultsToNoFile",
+            {"bench", "spec", "-m", "x", "--methods", "none", "--questions", "q", "--output", ""},
+            {"--output", "found an empty one"}},
+        WrongUse{"ReportToNoFolder",
+                 {"bench", "cost", "-m", "x", "--report", ""},
+                 {"--report", "found an empty one"}}),
+    [](const auto& use) { return use.param.name; });
+
 TEST(TextFile, ThatCannotBeLookedAtIsNamed) {
   const Outcome outcome = run_talon({"run", "-m", small_model(), "-f", std::string(300, 'a')});
   EXPECT_EQ(outcome.code, 1);
@@ -309,7 +351,7 @@ TEST(Help, SaysWhatModelsAre) {
   for (const char* command : {"run", "serve"}) {
     const std::string help = run_talon({"help", command}).output;
     EXPECT_NE(help.find("talon pull list"), std::string::npos) << help;
-    EXPECT_NE(help.find("OWNER/NAME[:FILE]"), std::string::npos) << help;
+    EXPECT_NE(help.find("OWNER/NAME[@REVISION][:FILE]"), std::string::npos) << help;
   }
 }
 

@@ -10,16 +10,22 @@ Json llama_sampler_fields(const SamplerOptions& sampler) {
   Json bias = Json::array();
   for (const auto& [token, value] : sampler.logit_bias) bias.push_back({token, value});
   for (const TokenId token : sampler.banned) bias.push_back({token, false});
-  return {{"temperature", sampler.temperature},
-          {"top_k", top_k},
-          {"top_p", sampler.top_p},
-          {"min_p", sampler.min_p},
-          {"typical_p", sampler.typical_p},
-          {"repeat_penalty", sampler.repetition_penalty},
-          {"repeat_last_n", sampler.penalty_window > 0 ? sampler.penalty_window : -1},
-          {"presence_penalty", sampler.presence_penalty},
-          {"frequency_penalty", sampler.frequency_penalty},
-          {"logit_bias", std::move(bias)}};
+  Json fields = {{"temperature", sampler.temperature},
+                 {"top_k", top_k},
+                 {"top_p", sampler.top_p},
+                 {"min_p", sampler.min_p},
+                 {"typical_p", sampler.typical_p},
+                 {"repeat_penalty", sampler.repetition_penalty},
+                 {"repeat_last_n", sampler.penalty_window > 0 ? sampler.penalty_window : -1},
+                 {"presence_penalty", sampler.presence_penalty},
+                 {"frequency_penalty", sampler.frequency_penalty},
+                 {"logit_bias", std::move(bias)}};
+  const bool are_cut = sampler.top_p < 1 || sampler.min_p > 0 || sampler.typical_p < 1;
+  if (sampler.temperature > 0 && are_cut) {
+    // Its usual order cuts the law before the temperature.
+    fields["samplers"] = {"penalties", "temperature", "top_k", "top_p", "min_p", "typ_p"};
+  }
+  return fields;
 }
 
 Json endpoint_sampler_fields(const SamplerOptions& sampler) {

@@ -6,7 +6,8 @@
 namespace talon {
 
 /// The sampler as fields of a request to llama.cpp's server: all of them, since what is usual there
-/// is another.
+/// is another. Laws are the same but for presence and frequency, which count the prompt, too,
+/// there.
 Json llama_sampler_fields(const SamplerOptions& sampler);
 
 /// The sampler as fields of a request to OpenAI's interface, by the names that Talon and others

@@ -34,7 +34,8 @@ class BenchCalibration : public Command {
     add_int(*app_, "-n,--max-new", max_new_, 1, 1 << 20, "most tokens of an answer");
     add_int(*app_, "--limit", limit_, 0, 1 << 30, "first questions only, 0 for all");
     app_->add_option("--report", report_, "also write calibration.html, .md and .jsonl there")
-        ->type_name("DIR");
+        ->type_name("DIR")
+        ->check(no_empty_text);
     add_sampler_flags(*app_, sampler_, seed_);
     make_temperature_list(*app_, temperatures_);
     add_decode_flags(*app_, decode_);

@@ -50,7 +50,8 @@ class BenchCost : public Command {
     add_forward_flags(*app_, model_);
     add_cache_flag(*app_, model_);
     app_->add_option("--report", report_, "write cost.html, cost.md and cost.jsonl there")
-        ->type_name("DIR");
+        ->type_name("DIR")
+        ->check(no_empty_text);
     app_->add_flag("--json")->description("JSON lines, which is what it always prints");
   }
 

@@ -1,6 +1,7 @@
 #include "bench/spec/field.h"
 #include "cli/bench/bench_report.h"
 #include "cli/command.h"
+#include "cli/options/flags.h"
 #include "cli/terminal/console.h"
 
 namespace talon {
@@ -13,7 +14,8 @@ class BenchField : public Command {
             "field", "runs of bench spec on several models as one comparison of all methods")) {
     app_->add_option("RUNS", runs_, "results of talon bench spec, one file a model")->required();
     app_->add_option("--report", report_, "write field.html, field.md and field.jsonl there")
-        ->type_name("DIR");
+        ->type_name("DIR")
+        ->check(no_empty_text);
     app_->add_flag("--json")->description("JSON lines, which is what it always prints");
   }
 

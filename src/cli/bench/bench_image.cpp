@@ -9,6 +9,7 @@
 #include "bench/image/picture_sums.h"
 #include "bench/image/sample_time.h"
 #include "bench/image/surprise.h"
+#include "bench/method_name.h"
 #include "bench/provenance.h"
 #include "cli/bench/bench_report.h"
 #include "cli/command.h"
@@ -33,7 +34,6 @@
 namespace talon {
 namespace {
 
-constexpr const char* kPlain = "none";
 // Files of prompts of `talon train data` say source and licence.
 constexpr std::string_view kLineKeys[] = {"prompt", "class",    "caption_features",
                                           "seed",   "guidance", "guidance_tokens",
@@ -95,7 +95,8 @@ class BenchImage : public Command {
                      "of the model)")
         ->type_name("FILE");
     app_->add_option("--report", report_, "also write pictures.html, .md and .jsonl there")
-        ->type_name("DIR");
+        ->type_name("DIR")
+        ->check(no_empty_text);
     add_cells_flag(*app_, model_);
     add_picture_sampling_flags(*app_, sampling_);
     add_decode_flags(*app_, decode_);

@@ -96,7 +96,8 @@ class BenchKernels : public Command {
     add_int(*app_, "--ring-mb", ring_mb_, 1, 1 << 16,
             "MiB of weights that calls go round, so that no cache holds them");
     app_->add_option("--report", report_, "write kernels.html, kernels.md and kernels.jsonl there")
-        ->type_name("DIR");
+        ->type_name("DIR")
+        ->check(no_empty_text);
     app_->add_flag("--json")->description("JSON lines, which is what it always prints");
   }
 

@@ -62,9 +62,12 @@ class BenchLoad : public Command {
     app_->add_flag("--check-equal", checks_,
                    "compare every text with plain decoding in this process; exit code 1 if one of "
                    "Talon's differs");
-    app_->add_option("--output", output_, "also add the lines to this file")->type_name("FILE");
+    app_->add_option("--output", output_, "also add the lines to this file")
+        ->type_name("FILE")
+        ->check(no_empty_text);
     app_->add_option("--report", report_, "write load.html, load.md and load.jsonl there")
-        ->type_name("DIR");
+        ->type_name("DIR")
+        ->check(no_empty_text);
     add_sampler_flags(*app_, settings_.sampler, prompts_.seed);
     for (const char* name : {"--repeat-window", "--ban"})  // servers have no field for them
       app_->remove_option(app_->get_option(name));

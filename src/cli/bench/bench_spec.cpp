@@ -5,6 +5,7 @@
 #include <set>
 
 #include "bench/machine/bandwidth.h"
+#include "bench/method_name.h"
 #include "bench/peer/peer.h"
 #include "bench/provenance.h"
 #include "bench/spec/run_files.h"
@@ -31,7 +32,6 @@
 namespace talon {
 namespace {
 
-constexpr const char* kPlain = "none";
 constexpr double kSweepEveryMs = 5000;  // a sweep of memory takes a tenth of a second
 
 constexpr std::size_t kMostNameBytes = 200;  // of a trace; file systems take 255
@@ -78,11 +78,14 @@ class BenchSpec : public Command {
             "answers of each method to the first question that do not count");
     app_->add_option("--output", output_,
                      "also write the lines there; what a file already holds is not done again")
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->check(no_empty_text);
     app_->add_option("--report", report_, "write spec.html, spec.md and spec.jsonl there")
-        ->type_name("DIR");
+        ->type_name("DIR")
+        ->check(no_empty_text);
     app_->add_option("--trace", trace_, "write every round of each drafting method there")
-        ->type_name("DIR");
+        ->type_name("DIR")
+        ->check(no_empty_text);
     app_->add_flag("--every-position", decode_.every_position,
                    "take one token a round: slow, for traces with a tree at every position");
     add_sampling_flags();

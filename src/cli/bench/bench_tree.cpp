@@ -17,7 +17,9 @@ class BenchTree : public Command {
                      "what `talon run --trace` or `talon bench spec --trace` wrote")
         ->type_name("FILE")
         ->required();
-    app_->add_option("-o,--output", output_, "the page (default: FILE.html)")->type_name("HTML");
+    app_->add_option("-o,--output", output_, "the page (default: FILE.html)")
+        ->type_name("HTML")
+        ->check(no_empty_text);
     add_int(*app_, "--trees", trees_, 0, 1000, "trees drawn");
     app_->add_flag("--json", json_, "print one JSON object");
   }
@@ -26,6 +28,9 @@ class BenchTree : public Command {
     const Trace trace = read_trace(trace_);
     if (trace.rounds.empty()) fail("bench tree: {}: expected rounds, found none", trace_);
     const std::string output = output_.empty() ? trace_ + ".html" : output_;
+    std::error_code missing;
+    if (std::filesystem::equivalent(trace_, output, missing))
+      fail("bench tree: expected another file than the trace, found {}", output);
     write_html(output,
                tree_report(trace, std::filesystem::path(trace_).filename().string(), trees_));
     if (json_) {

@@ -19,7 +19,7 @@ struct ModelOptions : ModelSource {
 /// What a model may be, for the help of -m.
 inline constexpr std::string_view kModelWords =
     "GGUF file, Hugging Face folder, llama2.c checkpoint, a name from talon pull list, or "
-    "OWNER/NAME[:FILE] that talon pull has fetched";
+    "OWNER/NAME[@REVISION][:FILE] that talon pull has fetched";
 
 /// Declares -m, required.
 void add_model_flag(CLI::App& app, ModelOptions& options);

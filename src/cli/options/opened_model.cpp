@@ -14,12 +14,25 @@
 #include "runtime/heads/pairing.h"
 
 namespace talon {
+namespace {
+
+/// What another backend would pass over.
+void refuse_flags_of_cpu(const ModelOptions& options) {
+  if (options.backend == BackendKind::cpu) return;
+  const char* flag = options.kernels != CpuKernels::best ? "--kernels"
+                     : options.activations               ? "--activations"
+                                                         : nullptr;
+  if (flag) throw UsageError(fmt::format("{}: needs --backend cpu", flag));
+}
+
+}  // namespace
 
 int OpenedModel::most_positions() const {
   return std::min(model.config.context, cache->total_pages() * kPageRows);
 }
 
 ModelSource source_of(const ModelOptions& options) {
+  refuse_flags_of_cpu(options);
   ModelSource source = options;
   source.models_folder = models_folder(options.models_folder);
   source.shipped = shipped_places();

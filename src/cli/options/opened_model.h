@@ -20,7 +20,8 @@ struct OpenedModel : LoadedModel {
   int most_positions() const;
 };
 
-/// What `options` name, with the folder of pulled models.
+/// What `options` name, with the folder of pulled models. Throws UsageError for options of a
+/// backend that is not theirs.
 ModelSource source_of(const ModelOptions& options);
 /// Opens what `options` name, showing progress.
 LoadedModel load_with_meter(const ModelOptions& options);

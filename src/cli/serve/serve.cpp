@@ -156,6 +156,7 @@ class Serve : public Command {
 
   int run() override {
     split_drafter(*app_, options_.decode);
+    ::signal(SIGPIPE, SIG_IGN);  // who reads the notes may leave
     const auto start = Clock::now();
     const HeldSignals signals;
     options_.server.api_keys = api_keys(options_);

@@ -36,9 +36,12 @@ void add_address_flags(CLI::App& app, HttpOptions& http) {
       ->type_name("ADDRESS")
       ->capture_default_str()
       ->group(kServerGroup);
-  add_int(app, "--port", http.port, 0, 65535, "0: any that is free")->group(kServerGroup);
+  CLI::Option* port =
+      add_int(app, "--port", http.port, 0, 65535, "0: any that is free")->group(kServerGroup);
   app.add_option("--unix", http.unix_path, "listen on a socket in the file system instead")
       ->type_name("PATH")
+      ->check(no_empty_text)
+      ->excludes(port)
       ->group(kServerGroup);
   const auto set_cors = [&http](const std::string& given) { http.cors = checked_origin(given); };
   app.add_option_function<std::string>(
@@ -164,9 +167,11 @@ void add_serve_flags(CLI::App& app, ServeCommandOptions& options) {
   app.add_option("--api-key", options.server.api_keys,
                  "requests must carry it (Authorization: Bearer KEY, or x-api-key)")
       ->type_name("KEY")
+      ->allow_extra_args(false)
       ->group(kServerGroup);
   app.add_option("--api-key-file", options.key_file, "a file with keys, a line each")
       ->type_name("FILE")
+      ->check(no_empty_text)  // else a server that was to have keys has none
       ->group(kServerGroup);
   add_real(app, "--drain-s", options.drain_s, 0, 86400,
            "seconds that running answers have after SIGTERM, SIGHUP or Ctrl-C; a second signal "

@@ -51,8 +51,9 @@ std::string AnswerStream::marked(std::string_view text) {
 }
 
 std::string mark_legend() {
+  const bool is_green = notes_show_marks();
   return fmt::format("{}green{}: drafted and accepted; plain: the model's own next token",
-                     kMarkBegin, kMarkEnd);
+                     is_green ? kMarkBegin : "", is_green ? kMarkEnd : "");
 }
 
 }  // namespace talon

@@ -31,7 +31,7 @@ class AnswerStream {
   std::deque<Piece> pieces_;  // of text that the engine may still hold back
 };
 
-/// What the marks mean, for standard error.
+/// What the marks mean, for standard error, which may be no terminal where standard output is one.
 std::string mark_legend();
 
 }  // namespace talon

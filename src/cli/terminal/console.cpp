@@ -1,13 +1,17 @@
 #include "cli/terminal/console.h"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+
+#include "cli/terminal/interrupt.h"
 
 namespace talon {
 namespace {
@@ -21,8 +25,18 @@ bool wants_marks() { return environment("NO_COLOR").empty() && environment("TERM
 
 }  // namespace
 
+void hold_standard_streams() {
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
+    // The other way round; the lowest number that is free is this one.
+    const int mode = stream == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+    if (::open("/dev/null", mode) < 0) return;
+  }
+}
+
 bool output_is_terminal() { return isatty(STDOUT_FILENO) == 1; }
 bool notes_are_terminal() { return isatty(STDERR_FILENO) == 1; }
+bool notes_can_rewrite() { return notes_are_terminal() && environment("TERM") != "dumb"; }
 
 bool output_shows_marks() { return output_is_terminal() && wants_marks(); }
 bool notes_show_marks() { return notes_are_terminal() && wants_marks(); }
@@ -41,8 +55,15 @@ TerminalSize terminal_size() {
 }
 
 void write_output(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    throw OutputError(fmt::format("write to standard output: {}", std::strerror(errno)));
+  while (!text.empty()) {
+    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
+    const int problem = written < 0 ? errno : 0;
+    if (written < 0 && problem != EINTR)
+      throw OutputError(fmt::format("write to standard output: {}", std::strerror(problem)));
+    text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
+    // What is cut short by a signal waits for a reader, perhaps for ever.
+    if (!text.empty() && interrupt_requested())
+      throw OutputInterrupted("write to standard output: interrupted while nobody took it");
   }
 }
 

@@ -36,12 +36,20 @@ void on_interrupt(int signal) {
   interrupted.request();
 }
 
-void set_handler(void (*handler)(int)) {
+void on_broken_pipe(int signal) {
+  remove_files_aside();
+  ::signal(signal, SIG_DFL);
+  raise(signal);  // once this handler returns
+}
+
+void set_handlers(void (*on_end)(int), void (*on_pipe)(int)) {
   struct sigaction action = {};
-  action.sa_handler = handler;
+  action.sa_handler = on_end;
   sigemptyset(&action.sa_mask);
   // no SA_RESTART: Ctrl-C also ends a wait for input
   for (const int signal : ending_signals()) sigaction(signal, &action, nullptr);
+  action.sa_handler = on_pipe;
+  if (!is_ignored(SIGPIPE)) sigaction(SIGPIPE, &action, nullptr);
 }
 
 }  // namespace
@@ -55,12 +63,14 @@ std::vector<int> ending_signals() {
 InterruptGuard::InterruptGuard() {
   interrupted.clear();
   ended.clear();
-  set_handler(on_interrupt);
+  set_handlers(on_interrupt, on_broken_pipe);
 }
 
-InterruptGuard::~InterruptGuard() { set_handler(SIG_DFL); }
+InterruptGuard::~InterruptGuard() { set_handlers(SIG_DFL, SIG_DFL); }
 
 StopFlag& InterruptGuard::stop() const { return interrupted; }
 bool InterruptGuard::is_over() const { return ended.requested(); }
+
+bool interrupt_requested() { return interrupted.requested(); }
 
 }  // namespace talon

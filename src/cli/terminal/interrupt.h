@@ -12,7 +12,8 @@ std::vector<int> ending_signals();
 
 /// While one lives, each of ending_signals() requests stop() instead of ending the program; a
 /// second one before stop() was cleared ends it at once, without files that are half written
-/// (remove_files_aside). At most one at a time.
+/// (remove_files_aside). SIGPIPE of a reader that is gone ends it as ever, and without those files,
+/// too. At most one at a time.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -24,5 +25,8 @@ class InterruptGuard {
   /// Whether one but Ctrl-C came: it ends a program that goes on after Ctrl-C, too.
   bool is_over() const;
 };
+
+/// Whether stop() of the one that lives, or of the last one, is requested.
+bool interrupt_requested();
 
 }  // namespace talon

@@ -28,6 +28,15 @@ void write_until_killed(const std::filesystem::path& path) {
   }
 }
 
+/// A program whose reader leaves while it writes a file.
+void write_to_nobody(const std::filesystem::path& path) {
+  std::signal(SIGPIPE, SIG_DFL);
+  const InterruptGuard interrupt;
+  AtomicFile file(path);
+  file.write(bytes_of("half"));
+  std::raise(SIGPIPE);
+}
+
 TEST(Interrupt, AHangUpIsOneUnlessItIsIgnored) {
   const auto before = std::signal(SIGHUP, SIG_DFL);
   {
@@ -54,6 +63,14 @@ TEST(Interrupt, ASecondOneLeavesNoPartOfAFile) {
   const std::filesystem::directory_iterator files(folder.path());
   EXPECT_EQ(std::distance(begin(files), end(files)), 1);
   EXPECT_EQ(std::filesystem::file_size(path), 3u);
+}
+
+TEST(Interrupt, AReaderThatLeavesEndsItWithoutAPartOfAFile) {
+  const TemporaryFolder folder;
+  const auto path = folder.add("x", "old");
+  EXPECT_EXIT(write_to_nobody(path), testing::KilledBySignal(SIGPIPE), "");
+  const std::filesystem::directory_iterator files(folder.path());
+  EXPECT_EQ(std::distance(begin(files), end(files)), 1);
 }
 
 }  // namespace

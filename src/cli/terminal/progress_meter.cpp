@@ -17,6 +17,8 @@ constexpr double kTerminalMs = 100;
 constexpr double kPlainMs = 5000;
 
 std::string time_text(double seconds) {
+  constexpr double kDay = 86400;
+  if (seconds >= 100 * kDay) return "100 days or more";  // of work that has hardly begun
   const int whole = static_cast<int>(seconds + 0.5);
   if (whole < 60) return fmt::format("{} s", whole);
   return fmt::format("{}:{:02} min", whole / 60, whole % 60);
@@ -46,7 +48,7 @@ std::string bytes_text(double bytes) {
 ProgressMeter::ProgressMeter(std::string label, Unit unit)
     : label_(std::move(label)),
       unit_(unit),
-      terminal_(notes_are_terminal()),
+      terminal_(notes_can_rewrite()),
       next_ms_(terminal_ ? kFirstMs : kPlainMs) {}
 
 ProgressMeter::~ProgressMeter() {

@@ -8,9 +8,9 @@
 
 namespace talon {
 
-/// Shows on standard error how far long work is: on a terminal one line with rate and time left,
-/// rewritten in place; elsewhere a plain line every few seconds. Work that takes less than half a
-/// second shows nothing.
+/// Shows on standard error how far long work is: on a terminal that can write over a line one line
+/// with rate and time left, rewritten in place; elsewhere a plain line every few seconds. Work that
+/// takes less than half a second shows nothing.
 class ProgressMeter {
  public:
   enum class Unit { bytes, items };
