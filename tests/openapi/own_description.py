@@ -71,9 +71,10 @@ FORMAT = any_of(a({"type": word("text")}),
                 a({"type": word("json_object", "json_schema")}, name=TEXT, description=TEXT, strict=FLAG,
                   schema=any_of(OBJECT, word(True))))
 MESSAGE_CHOICE = any_of(word("none", "auto"), a({"type": word("auto", "any", "tool", "none")}))
+EFFORT = word("none", "minimal", "low", "medium", "high", "xhigh", "max")
 OF_MESSAGES = {"system": TEXTS, "tools": array(MESSAGE_TOOL, maxItems=256), "tool_choice": MESSAGE_CHOICE, "parallel_tool_calls": FLAG,
                "thinking": a({"type": word("enabled", "adaptive", "disabled")}, budget_tokens=integer(0, MOST_INT)),
-               "output_config": a({}, format=FORMAT)}
+               "output_config": a({}, format=FORMAT, effort=EFFORT)}
 TALON = {**a({}, drafter=word("", "auto", "none", "suffix", "ngram", "lookahead", "jacobi"), policy=word("", "fixed"),
              verify=word("", "follow"), deadline_ms=integer(1, 24 * 3600 * 1000), metrics=FLAG, trace=FLAG), "additionalProperties": False}
 STOP = {"type": "string", "minLength": 1}
@@ -90,7 +91,7 @@ ENDS = word("end_turn", "max_tokens", "stop_sequence", "tool_use")
 BLOCK = any_of(TEXT_PART, a({"type": word("tool_use"), "id": TEXT, "name": TEXT, "input": OBJECT}),
                a({"type": word("thinking"), "thinking": TEXT, "signature": TEXT}))
 ANSWER = {"id": TEXT, "type": word("message"), "role": word("assistant"), "model": word(MODEL), "content": array(BLOCK), "usage": USAGE}
-DELTA = a({"type": word("text_delta", "thinking_delta", "input_json_delta")})
+DELTA = a({"type": word("text_delta", "thinking_delta", "signature_delta", "input_json_delta")})
 PLACE = {"index": integer(0, MOST_INT)}
 EVENT = any_of(a({"type": word("message_start"), "message": a(ANSWER | {"stop_reason": word(None), "stop_sequence": word(None)})}),
                a({"type": word("content_block_start"), "content_block": BLOCK} | PLACE),
@@ -108,7 +109,6 @@ CHAT_MESSAGE = any_of(a({"role": word("system", "developer", "user"), "content":
                       a({"role": word("tool"), "content": TEXTS}, tool_call_id=TEXT))
 CHAT_TOOL = a({"function": a({"name": NAME}, description=TEXT, strict=FLAG, parameters=OBJECT)}, type=word("function"))
 CHAT_CHOICE = any_of(word("none", "auto", "required", "any"), a({"type": word("none", "auto", "function", "allowed_tools")}))
-EFFORT = word("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 TOKEN = integer(0, VOCABULARY - 1)
 PIECE = a({"id": TOKEN, "piece": any_of(TEXT, array(integer(0, 255)))})

@@ -310,7 +310,9 @@ TEST(BadFields, APromptThatLeavesNoRoomIsTooLong) {
   const Reply reply = server().post(kCompletion, {{"prompt", tokens}});
   EXPECT_EQ(reply.status, 400);
   EXPECT_EQ(reply.json()["error"]["code"], "context_length_exceeded");
-  EXPECT_EQ(reply.json()["error"]["message"], "prompt: expected at most 511 tokens, found 512");
+  EXPECT_EQ(reply.json()["error"]["message"],
+            "prompt: expected at most 511 tokens, found 512: this model's maximum context length "
+            "is 512 tokens");
   const std::string long_text(1 << 20, 'a');
   const Reply text = server().post(kCompletion, {{"prompt", long_text}});
   EXPECT_EQ(text.status, 400);

@@ -44,6 +44,23 @@ TEST(HttpHeaders, OfARequestNameOneHost) {
   EXPECT_EQ(reply.json()["type"], "error") << reply.body;
 }
 
+/// RFC 9110, 10.1.1: such a client would take what it is told for its answer.
+TEST(HttpHeaders, OfAnOlderVersionAskForNoOtherAnswerBeforeTheirs) {
+  const std::string body = R"({"prompt": "Once", "max_tokens": 1})";
+  const auto ask = [&](const char* version) {
+    return fmt::format(
+        "POST /v1/completions HTTP/{}\r\nHost: talon\r\nExpect: 100-continue\r\n"
+        "Connection: close\r\nContent-Length: {}\r\n\r\n{}",
+        version, body.size(), body);
+  };
+  for (const char* version : {"1.0", "1.1"}) {
+    EXPECT_EQ(raw(ask(version)).status, 200) << version;
+    Client client(server().port());
+    client.send(ask(version));
+    EXPECT_EQ(client.read_until("100 Continue"), std::string(version) == "1.1") << version;
+  }
+}
+
 TEST(HttpHeaders, TellAllMethodsOfAPath) {
   EXPECT_EQ(server().post("/health", Json::object()).headers.at("allow"), "GET, HEAD");
   EXPECT_EQ(server().get("/tokenize").headers.at("allow"), "POST");

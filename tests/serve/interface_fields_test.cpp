@@ -232,6 +232,7 @@ constexpr WrongField kOfMessages[] = {
     {R"({"thinking": {"type": "enabled", "budget_tokens": "x"}})", "thinking.budget_tokens"},
     {R"({"output_config": 5})", "output_config"},
     {R"({"output_config": {"format": 5}})", "output_config.format"},
+    {R"({"output_config": {"effort": "most"}})", "output_config.effort"},
     {R"({"output_config": {"format": {"type": 5}}})", "output_config.format.type"},
     {R"({"tools": 5})", "tools"},
     {R"({"tools": [5]})", "tools[0]"},

@@ -182,7 +182,7 @@ TEST(Responses, JoinInstructionsAndAFirstMessageOfTheDeveloper) {
     return first.post("/v1/responses", body).json()["usage"]["input_tokens"];
   };
   const Json user = turn("user", "Hi"), developer = turn("developer", "Be brief.");
-  const Json whole = {{"content", "system: Be kind.\n\nBe brief.\nuser: Hi\nassistant:"}};
+  const Json whole = {{"prompt", "system: Be kind.\n\nBe brief.\nuser: Hi\nassistant:"}};
   EXPECT_EQ(tokens({developer, user}), first.post("/tokenize", whole).json()["count"]);
   EXPECT_LT(tokens(Json::array({user})), tokens({developer, user}));
 }
@@ -289,7 +289,7 @@ TEST(Messages, AreCountedAsTheyAreFed) {
   Json body = {{"system", "Be kind."}, {"messages", kMessage["messages"]}};
   const Json counted = server().post("/v1/messages/count_tokens", body).json();
   const Json tokens =
-      server().post("/tokenize", {{"content", "system: Be kind.\nuser: Hi\nassistant:"}}).json();
+      server().post("/tokenize", {{"prompt", "system: Be kind.\nuser: Hi\nassistant:"}}).json();
   EXPECT_EQ(counted["input_tokens"], tokens["count"]);
 }
 
@@ -313,7 +313,7 @@ int tokens_fed(const TestServer& of, const Json& body) {
   return reply.json().value("input_tokens", 0);
 }
 int tokens_of(const std::string& text) {
-  return server().post("/tokenize", {{"content", text}}).json()["count"];
+  return server().post("/tokenize", {{"prompt", text}}).json()["count"];
 }
 
 /// Clients put reminders there.

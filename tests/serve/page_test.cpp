@@ -44,6 +44,7 @@ TEST(ThePage, IsNotSentAgainToThoseWhoHaveIt) {
   EXPECT_FALSE(again.headers.contains("content-length"));
   EXPECT_EQ(client.get("/health").status, 200) << "the connection goes on";
   EXPECT_EQ(server().get("/", "If-None-Match: \"other\"\r\n").status, 200);
+  EXPECT_EQ(server().get("/", "If-None-Match: *\r\n").status, 304);
 }
 
 TEST(ThePage, NeedsNoKeyAndItsPathsDo) {

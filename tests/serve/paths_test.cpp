@@ -90,7 +90,7 @@ TEST_F(Paths, SeveralPromptsAreAnsweredEach) {
 }
 
 TEST_F(Paths, APromptMayBeTokens) {
-  const Json tokens = server().post("/tokenize", {{"content", "Once upon"}}).json()["tokens"];
+  const Json tokens = server().post("/tokenize", {{"prompt", "Once upon"}}).json()["tokens"];
   const Json by_tokens =
       server().post("/v1/completions", {{"prompt", tokens}, {"temperature", 0}}).json();
   const Json by_text =
@@ -268,6 +268,18 @@ TEST_F(Paths, TextBecomesTokensAndBack) {
   EXPECT_EQ(split["tokens"].back()["piece"], Json::array({0x83})) << split;
 }
 
+/// `content` is llama.cpp's name of the text, `prompt` vLLM's.
+TEST_F(Paths, TokensOfATextBeginAsInTheInterfaceThatNamesItSo) {
+  const auto count = [&](const Json& ask) {
+    return server().post("/tokenize", ask).json()["count"].get<int>();
+  };
+  const int own = count({{"content", "a big dog"}});
+  EXPECT_EQ(count({{"prompt", "a big dog"}}), own + 1);
+  EXPECT_EQ(count({{"content", "a big dog"}, {"add_special", true}}), own + 1);
+  EXPECT_EQ(count({{"content", "a big dog"}, {"add_special", false}}), own);
+  EXPECT_EQ(count({{"prompt", "a big dog"}, {"add_special_tokens", false}}), own);
+}
+
 TEST_F(Paths, SpecialTokensOfAPromptAreTextWhereItsUserSaysSo) {
   const char* const text = "Once</s> upon";
   const auto prompt_tokens = [&](const Json& more) {
@@ -275,7 +287,7 @@ TEST_F(Paths, SpecialTokensOfAPromptAreTextWhereItsUserSaysSo) {
     return answer["usage"]["prompt_tokens"].get<int>();
   };
   const auto tokens = [&](bool parses) {
-    const Json ask = {{"content", text}, {"parse_special", parses}};
+    const Json ask = {{"prompt", text}, {"parse_special", parses}};
     return server().post("/tokenize", ask).json()["count"].get<int>();
   };
   EXPECT_LT(tokens(true), tokens(false));

@@ -55,6 +55,26 @@ TEST(Thinking, IsAPartOfItsItemBeforeItsFirstPiece) {
   EXPECT_LT(events.find("\"type\":\"reasoning_text\"", added), events.find("\n\n", added));
 }
 
+/// Clients of Anthropic's give back no thought that is not signed.
+TEST(Thinking, IsSignedAtItsEnd) {
+  Json body = {{"messages", {{{"role", "user"}, {"content", "Once"}}}},
+               {"max_tokens", 8},
+               {"temperature", 0}};
+  const Json block = server().post("/v1/messages", body).json()["content"][0];
+  ASSERT_EQ(block["type"], "thinking") << block;
+  const std::string signature = block["signature"];
+  EXPECT_FALSE(signature.empty());
+  body["stream"] = true;
+  const std::string events = server().post("/v1/messages", body).body;
+  const Json delta = {{"type", "signature_delta"}, {"signature", signature}};
+  const std::size_t at = events.find(delta.dump());
+  ASSERT_NE(at, std::string::npos) << events;
+  EXPECT_GT(at, events.rfind("thinking_delta"));
+  EXPECT_LT(at, events.find("event: content_block_stop"));
+  // Some clients add to what it begins with.
+  EXPECT_LT(events.find(R"("signature":"")"), events.find("thinking_delta"));
+}
+
 TEST(Thinking, ComesBeforeAnAnswerOfEveryForm) {
   const Json forms[] = {{{"regex", "[ab]{3}"}},
                         {{"choice", {"yes", "no"}}},
@@ -116,6 +136,29 @@ TEST(Thinking, IsAskedForOrNot) {
   const Json wrong = {{"thinking", {{"type", "on"}}}};
   EXPECT_EQ(answer("/v1/messages", chat, wrong)["error"]["message"],
             "thinking.type: expected one of enabled, adaptive, disabled, found \"on\"");
+}
+
+TEST(Thinking, IsAsLongAsTheEffortOfAMessageSays) {
+  TestServer::Options options;
+  options.chat_template =
+      "{{ messages[0].content }}{% if reasoning_effort is defined %} {{ reasoning_effort }}"
+      "{% endif %}";
+  TestServer choosing(options);
+  Json body = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}, {"max_tokens", 1}};
+  const auto tokens = [&] {
+    return choosing.post("/v1/messages/count_tokens", body).json()["input_tokens"].get<int>();
+  };
+  const int unasked = tokens();
+  body["output_config"] = {{"effort", nullptr}};
+  EXPECT_EQ(tokens(), unasked);
+  body["output_config"] = {{"effort", "high"}};
+  const int asked = tokens();
+  EXPECT_GT(asked, unasked);
+  const Json answer = choosing.post("/v1/messages", body).json();
+  EXPECT_EQ(answer["usage"]["input_tokens"].get<int>() +
+                answer["usage"]["cache_read_input_tokens"].get<int>(),
+            asked)
+      << answer;
 }
 
 }  // namespace

@@ -17,6 +17,8 @@ constexpr std::array<std::string_view, 1> kTextBlocks = {"text"};
 constexpr std::array<std::string_view, 3> kAnthropicRoles = {"user", "assistant", "system"};
 constexpr std::size_t kMostBlocks = 1024;
 constexpr std::array<std::string_view, 2> kAnthropicLengths = {"max_tokens", "n_predict"};
+/// Of a thought. There is nothing to sign, but some clients give back no thought without one.
+constexpr const char* kSignature = "talon";
 constexpr FieldNames kAnthropicNames = {kAnthropicLengths, "stop_sequences"};
 
 std::string_view anthropic_type(int status) {
@@ -40,9 +42,15 @@ std::string_view anthropic_type(int status) {
   }
 }
 
+/// Errors have no code, so clients that shorten their chats know one that is too long by its words.
+std::string message_of(const ApiError& error) {
+  const bool is_too_long = error.code() == "context_length_exceeded";
+  return std::string(is_too_long ? "prompt is too long: " : "") + error.what();
+}
+
 Json error_body(const ApiError& error) {
   return {{"type", "error"},
-          {"error", {{"type", anthropic_type(error.status())}, {"message", error.what()}}}};
+          {"error", {{"type", anthropic_type(error.status())}, {"message", message_of(error)}}}};
 }
 
 std::string named_event(const Json& json) {
@@ -166,10 +174,11 @@ void read_thinking(const Fields& fields, ChatRenderOptions& options) {
 ChatAsk read_ask(const Json& json, const std::string& text, const RequestLimits& limits) {
   const Fields fields(json);
   const OrderedJson body = ordered_body(json, text);
-  fields.object("output_config");
+  const auto output = fields.object("output_config");
   ChatAsk ask;
   ask.messages = read_turns(fields, body, limits);
   ask.options = read_render_options(fields);
+  if (output) read_effort(*output, "effort", ask.options);
   read_thinking(fields, ask.options);
   ask.options.continues_last = ask.messages.back().role == "assistant";
   ask.tools = read_tools(ToolShape::messages, fields, body, limits);
@@ -251,7 +260,7 @@ class MessageFormat final : public AnswerFormat {
   static OrderedJson block_json(const Said& said) {
     switch (said.kind) {
       case Block::thinking:
-        return {{"type", "thinking"}, {"thinking", said.text}, {"signature", ""}};
+        return {{"type", "thinking"}, {"thinking", said.text}, {"signature", kSignature}};
       case Block::call:
         return {{"type", "tool_use"},
                 {"id", new_id("toolu_")},
@@ -277,21 +286,29 @@ class MessageFormat final : public AnswerFormat {
     Json delta = {{"type", "text_delta"}, {"text", part.text}};
     if (block == Block::thinking) delta = {{"type", "thinking_delta"}, {"thinking", part.text}};
     if (block == Block::call) delta = {{"type", "input_json_delta"}, {"partial_json", part.text}};
-    return events +
-           named_event(
-               {{"type", "content_block_delta"}, {"index", index_}, {"delta", std::move(delta)}});
+    return events + delta_event(std::move(delta));
+  }
+  std::string delta_event(Json delta) const {
+    return named_event(
+        {{"type", "content_block_delta"}, {"index", index_}, {"delta", std::move(delta)}});
   }
   std::string begin_block(const Said& said) {
     std::string events = block_ == Block::none ? "" : end_block();
     block_ = said.kind;
     has_calls_ |= said.kind == Block::call;
+    Json block = block_json(said);
+    if (said.kind == Block::thinking) block["signature"] = "";  // comes at the block's end
     return events + named_event({{"type", "content_block_start"},
                                  {"index", index_},
-                                 {"content_block", block_json(said)}});
+                                 {"content_block", std::move(block)}});
   }
   std::string end_block() {
+    std::string events;
+    if (block_ == Block::thinking) {
+      events = delta_event({{"type", "signature_delta"}, {"signature", kSignature}});
+    }
     block_ = Block::none;
-    return named_event({{"type", "content_block_stop"}, {"index", index_++}});
+    return events + named_event({{"type", "content_block_stop"}, {"index", index_++}});
   }
   Json outline() const {
     return {

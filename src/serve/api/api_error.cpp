@@ -26,6 +26,13 @@ Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json
 
 }  // namespace
 
+ApiError prompt_too_long(const std::string& param, std::string_view message, long context) {
+  return ApiError(400, param,
+                  fmt::format("{}: {}: this model's maximum context length is {} tokens", param,
+                              message, context),
+                  "context_length_exceeded");
+}
+
 std::string to_text(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

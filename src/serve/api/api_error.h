@@ -24,6 +24,10 @@ class ApiError : public Error {
   std::string code_;
 };
 
+/// Of a prompt for which a context of so many tokens is too short, as `message` says. Clients that
+/// shorten their chats know such an error by OpenAI's words, which are added.
+ApiError prompt_too_long(const std::string& param, std::string_view message, long context);
+
 /// {"error": {message, type, param, code}}, as OpenAI's interface has it.
 Json error_json(const ApiError& error);
 HttpResponse error_response(const ApiError& error);

@@ -6,7 +6,7 @@ namespace talon {
 namespace {
 
 /// The values of a field that change nothing, beside null.
-enum class Harmless { none, off, on, empty, zero };
+enum class Harmless { none, off, on, empty, zero, negative };
 
 struct ForeignField {
   std::string_view name;
@@ -19,8 +19,12 @@ constexpr std::array kForeignFields = {
     ForeignField{"bad_words", Harmless::empty},
     ForeignField{"include_stop_str_in_output", Harmless::off},
     ForeignField{"logits_processors", Harmless::empty},
+    ForeignField{"logprob_token_ids", Harmless::none},
     ForeignField{"prompt_logprobs", Harmless::none},
+    ForeignField{"repetition_detection", Harmless::empty},
+    ForeignField{"return_tokens_as_token_ids", Harmless::off},
     ForeignField{"skip_special_tokens", Harmless::on},
+    ForeignField{"thinking_token_budget", Harmless::negative},
     ForeignField{"truncate_prompt_tokens", Harmless::none},
     ForeignField{"use_beam_search", Harmless::off},
     // SGLang
@@ -29,6 +33,7 @@ constexpr std::array kForeignFields = {
     ForeignField{"no_stop_trim", Harmless::off},
     ForeignField{"stop_regex", Harmless::empty},
     // llama.cpp
+    ForeignField{"adaptive_target", Harmless::negative},
     ForeignField{"dry_multiplier", Harmless::zero},
     ForeignField{"dynatemp_range", Harmless::zero},
     ForeignField{"lora", Harmless::empty},
@@ -36,7 +41,9 @@ constexpr std::array kForeignFields = {
     ForeignField{"mirostat", Harmless::zero},
     ForeignField{"n_indent", Harmless::zero},
     ForeignField{"n_probs", Harmless::zero},
+    ForeignField{"reasoning_budget_tokens", Harmless::negative},
     ForeignField{"t_max_predict_ms", Harmless::zero},
+    ForeignField{"thinking_budget_tokens", Harmless::negative},
     ForeignField{"top_n_sigma", Harmless::zero},
     ForeignField{"xtc_probability", Harmless::zero},
 };
@@ -50,6 +57,8 @@ std::string_view harmless_word(Harmless harmless) {
       return "true";
     case Harmless::zero:
       return "0";
+    case Harmless::negative:
+      return "-1";
     default:
       return "none";
   }
@@ -66,6 +75,8 @@ bool is_harmless(const Json& value, Harmless harmless) {
       return value == "" || (value.is_structured() && value.empty());
     case Harmless::zero:
       return value.is_number() && value.get<double>() <= 0;
+    case Harmless::negative:
+      return value.is_number() && value.get<double>() < 0;
     default:
       return false;
   }

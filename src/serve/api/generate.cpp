@@ -118,6 +118,8 @@ std::vector<TokenId> prompt_tokens(const std::string& path, const Json& prompt, 
                          most_tokens(model, limits), parse_special);
   } catch (const BusyError&) {
     throw;
+  } catch (const PromptTooLong& error) {
+    throw prompt_too_long(path, error.what(), most_tokens(model, limits));
   } catch (const Error& error) {
     throw ApiError(400, path, path + ": " + error.what(), "context_length_exceeded");
   }
@@ -194,16 +196,19 @@ int most_tokens(const ServedModel& model, const RequestLimits& limits) {
 
 void check_prompt_length(const std::string& param, std::size_t tokens, const ServedModel& model,
                          const RequestLimits& limits) {
-  long most = std::min<long>(model.config().context, model.host->cache_positions()) - 1;
-  if (limits.prompt_tokens > 0) most = std::min<long>(most, limits.prompt_tokens);
+  long context = std::min<long>(model.config().context, model.host->cache_positions());
+  long most = context - 1;
+  if (limits.prompt_tokens > 0) {
+    most = std::min<long>(most, limits.prompt_tokens);
+    context = std::min<long>(context, limits.prompt_tokens);
+  }
   if (tokens == 0) {
     throw ApiError(400, param, param + ": expected at least one token, found none",
                    "invalid_value");
   }
   if (static_cast<long>(tokens) > most) {
-    throw ApiError(400, param,
-                   fmt::format("{}: expected at most {} tokens, found {}", param, most, tokens),
-                   "context_length_exceeded");
+    throw prompt_too_long(param, fmt::format("expected at most {} tokens, found {}", most, tokens),
+                          context);
   }
 }
 
@@ -246,8 +251,7 @@ ChatPrompt chat_prompt(const ServedModel& model, ChatAsk ask, const RequestLimit
     prompt = encode_chat(model.tokenizer(), *chat, ask.messages, ask.options,
                          most_tokens(model, limits));
   } catch (const PromptTooLong& error) {
-    throw ApiError(400, ask.field, fmt::format("{}: {}", ask.field, error.what()),
-                   "context_length_exceeded");
+    throw prompt_too_long(ask.field, error.what(), most_tokens(model, limits));
   } catch (const BusyError&) {
     throw;
   } catch (const Error& error) {

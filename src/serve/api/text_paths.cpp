@@ -16,15 +16,18 @@ namespace {
 
 std::vector<TokenId> text_tokens(const ServedModel& model, const Fields& fields,
                                  const RequestLimits& limits) {
-  const char* name = fields.find("content") ? "content" : "prompt";
+  const bool is_content = fields.find("content");
+  const char* name = is_content ? "content" : "prompt";
   const auto text = fields.text(name);
   if (!text) fields.refuse("content", "a text");
+  // llama.cpp, of which `content` is, adds a start where it is asked to; vLLM, of which `prompt`
+  // is, where it is not asked not to.
   const bool adds_start =
-      fields.flag("add_special_tokens").value_or(fields.flag("add_special").value_or(true));
+      fields.flag("add_special_tokens").value_or(fields.flag("add_special").value_or(!is_content));
   try {
     check_prompt_bytes(model.tokenizer(), *text, most_tokens(model, limits));
   } catch (const PromptTooLong& error) {
-    throw ApiError(400, name, fmt::format("{}: {}", name, error.what()), "context_length_exceeded");
+    throw prompt_too_long(name, error.what(), most_tokens(model, limits));
   }
   const bool parses_special = fields.flag("parse_special").value_or(true);
   return model.tokenizer().encode(*text,

@@ -211,7 +211,8 @@ void HttpConnection::on_header(ErrorCode error) {
     begin_exchange(parser_->is_done());
     return send_response(*std::move(response));
   }
-  const bool expects = boost::beast::iequals(parser_->get()[http::field::expect], "100-continue");
+  const bool expects = parser_->get().version() >= 11 &&  // RFC 9110, 10.1.1
+                       boost::beast::iequals(parser_->get()[http::field::expect], "100-continue");
   if (!expects || parser_->is_done()) return read_body();
   arm(limits_.write_s);
   asio::async_write(socket_, asio::buffer(kContinue),

@@ -24,7 +24,8 @@ HttpResponse page_response(const HttpRequest& request) {
                       {"Content-Security-Policy", std::string(chat_page_policy())},
                       {"X-Content-Type-Options", "nosniff"},
                       {"Referrer-Policy", "no-referrer"}};
-  if (request.if_none_match.find(page_tag()) != std::string::npos) {
+  const std::string& known = request.if_none_match;  // *: any
+  if (known == "*" || known.find(page_tag()) != std::string::npos) {
     response.status = 304;
   } else if (request.takes_gzip) {
     response.headers.emplace_back("Content-Encoding", "gzip");
