@@ -223,6 +223,7 @@ talon_tree talon_sequence::propose(int most_nodes, int most_levels) {
     job.random = &random_;
     job.position = static_cast<int>(tokens_.size()) - 1;
     job.sampler = &sampler_.options();
+    job.changes = &sampler_.changes();
     job.races = by_->rule->drafts_may_know_noise();
     const Turn turn(by_->turns());
     by_->drafter->propose({&job, 1});

@@ -261,19 +261,24 @@ TEST(CSpeculation, AVerdictStandsWhereTheDrafterFailsAndNothingIsDraftedAfterIt)
   }
 }
 
-/// Of rows in which all tokens are alike it drafts the winners of the races to come.
+/// Of rows in which all tokens are alike it drafts the winners of the races to come, between those
+/// that the request does not ban.
 class ForeseeingDrafter : public Drafter {
  public:
   std::unique_ptr<DraftState> start() override { return std::make_unique<DraftState>(); }
   void observe(DraftState&, const CommittedTokens&) override {}
   void propose(std::span<DraftJob> jobs) override {
     const DraftJob& job = jobs.front();
-    const std::vector<float> alike(8, 0.0F);
     const DraftPlace first = first_place(job, {});
     NodeId node = 0;
     for (int level = 0; level < job.plan.levels && first.races(); ++level) {
-      const RaceNoise noise(*first.random, first.after(level).position);
-      node = job.tree->add(node, draw_by_race(alike, {noise, first.temperature}), -1.0F);
+      const DraftPlace place = first.after(level);
+      std::vector<float> alike(8, 0.0F);
+      for (TokenId token = 0; token < 8; ++token) {
+        if (place.bans(token)) alike[static_cast<std::size_t>(token)] = -100;
+      }
+      const RaceNoise noise(*place.random, place.position);
+      node = job.tree->add(node, draw_by_race(alike, {noise, place.temperature}), -1.0F);
     }
   }
 };
@@ -286,6 +291,9 @@ TEST(CSpeculation, DraftersForeseeTheDrawsOfTheirPlaces) {
   speculator->rule = make_verifier("follow");
   const std::vector<std::int32_t> prompt = {1, 2, 3};
   talon_request request = request_for(prompt, 40);
+  const std::vector<std::int32_t> banned = {2, 4, 5, 7};
+  request.banned = banned.data();
+  request.banned_count = banned.size();
   request.temperature = 1;
   request.seed = 5;
   talon_sequence sequence(speculator, request);

@@ -92,6 +92,8 @@ struct DraftJob {
   std::uint32_t source = 1;  // noted with the nodes that it adds (DraftTree::Node::sources)
   /// How the request's tokens are drawn; null: greedily.
   const SamplerOptions* sampler = nullptr;
+  /// What its bans and bias do to logits (Sampler::changes); null: nothing.
+  const LogitChanges* changes = nullptr;
   /// Whether the token at each position will be the winner of a race with the noise of `random`
   /// there, which drafts may know (coupling/coupling.h). Not so for rules that need drafts
   /// independent of what they draw with.

@@ -130,6 +130,7 @@ class MergedDrafter : public Drafter {
     }
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       part_jobs[i].state = state_of(jobs[i]).parts[part].get();
+      part_jobs[i].state->prompt_length = jobs[i].state->prompt_length;
       part_jobs[i].tree = &trees[i];
       part_jobs[i].source = source;
       part_jobs[i].ran_passes = false;

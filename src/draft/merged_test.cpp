@@ -29,6 +29,7 @@ class FakeDrafter : public Drafter {
   }
   void propose(std::span<DraftJob> jobs) override {
     for (DraftJob& job : jobs) {
+      prompt_length = job.state->prompt_length;
       grow_(*job.tree);
       EXPECT_LE(job.tree->draft_nodes(), job.plan.nodes);
     }
@@ -37,6 +38,7 @@ class FakeDrafter : public Drafter {
   std::vector<TokenId> tokens;
   View features;
   int finished = 0;
+  int prompt_length = 0;
 
  private:
   Grow grow_;
@@ -219,6 +221,13 @@ TEST(MergedDrafter, GivesEachPartItsOwnFeatures) {
   EXPECT_EQ(setting.all[1]->features.cols, 4);
   EXPECT_EQ(setting.all[1]->features.data, values.data() + 8);
   EXPECT_EQ(setting.all[1]->tokens, tokens);
+}
+
+TEST(MergedDrafter, TellsEachPartWhereTheAnswerBegins) {
+  Setting setting(pair_of(chain({1}, 0.5), chain({2}, 0.5)));
+  setting.state->prompt_length = 7;
+  setting.propose();
+  for (const FakeDrafter* part : setting.all) EXPECT_EQ(part->prompt_length, 7);
 }
 
 TEST(MergedDrafter, RefusesPartsThatDraw) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <tuple>
 #include <vector>
 
 #include "core/error.h"
@@ -24,6 +26,19 @@ std::span<const DraftPlace> rows_of(std::span<const DraftPlace> places, int begi
   return places.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
 }
 
+/// Of rows of `children` from first_row on: tokens that are among the likeliest for want of others.
+void drop_banned(std::span<const DraftPlace> places, RowChildren& children, int first_row) {
+  const auto per_row = static_cast<std::size_t>(children.count);
+  for (std::size_t row = 0; row < places.size(); ++row) {
+    if (places[row].changes == nullptr) continue;
+    const std::size_t begin = (static_cast<std::size_t>(first_row) + row) * per_row;
+    for (std::size_t i = begin; i < begin + per_row; ++i) {
+      if (places[row].bans(children.token[i]))
+        children.log_p[i] = -std::numeric_limits<float>::infinity();
+    }
+  }
+}
+
 }  // namespace
 
 OutputHead::OutputHead(Backend& backend, const Weight& matrix,
@@ -35,6 +50,7 @@ OutputHead::OutputHead(Backend& backend, const Weight& matrix,
       coupling_(coupling),
       form_(form),
       noise_row_(backend),
+      shifts_(backend, matrix.rows, target_token),
       logits_(backend.allocate(kMostRows, matrix.rows)) {
   if (!coupling.on) return;
   noise_.emplace(backend, matrix.rows, target_token, kMostRows);
@@ -140,6 +156,7 @@ void OutputHead::download_top(const View& values, int count, std::span<TokenId> 
 /// and others in turn, run by run.
 void OutputHead::choose(const View& logits, std::span<const DraftPlace> places,
                         RowChildren& children, int first_row) {
+  change(logits, places);
   const auto is_cut = [&](int row) {
     return !places.empty() && places[static_cast<std::size_t>(row)].cut.any();
   };
@@ -148,6 +165,24 @@ void OutputHead::choose(const View& logits, std::span<const DraftPlace> places,
     const auto choose_run =
         is_cut(begin) ? &OutputHead::choose_after_cut : &OutputHead::choose_by_score;
     (this->*choose_run)(run, rows_of(places, begin, end), children, first_row + begin);
+  });
+  drop_banned(places, children, first_row);
+}
+
+/// Adds bans and bias. Scores of places that race are beta times what stands here.
+void OutputHead::change(const View& logits, std::span<const DraftPlace> places) {
+  if (places.empty()) return;
+  const auto kind_of = [&](int row) {
+    const DraftPlace& place = places[static_cast<std::size_t>(row)];
+    return std::tuple(place.changes, place.is_early(), place.races());
+  };
+  for_each_run(logits.rows, kind_of, [&](int begin, int end) {
+    const DraftPlace& place = places[static_cast<std::size_t>(begin)];
+    if (place.changes == nullptr) return;
+    const double scale = place.races() ? 1 / coupling_.beta : 1;
+    const View shift = shifts_.row_of(place, static_cast<float>(scale));
+    for (int row = begin; row < end; ++row)
+      backend_.add(logits.row_range(row, 1), shift, logits.row_range(row, 1));
   });
 }
 

@@ -9,6 +9,7 @@
 #include "backend/index_list.h"
 #include "core/types.h"
 #include "draft/coupling/noise_rows.h"
+#include "draft/coupling/shift_rows.h"
 #include "draft/growth/tree_growth.h"
 #include "draft/head/logit_form.h"
 
@@ -36,7 +37,8 @@ class OutputHead {
              const Coupling& coupling = {}, const LogitForm& form = {});
 
   /// The `count` likeliest next tokens after each row of `features`. Any number of rows. places:
-  /// where the tokens after each row stand; empty: no draw is foreseen.
+  /// where the tokens after each row stand; empty: no draw is foreseen. Tokens that are banned
+  /// there have a log_p of -infinity.
   RowChildren top_children(const View& features, int count, std::span<const DraftPlace> places,
                            const OutputNorm& norm = {}, const GuideFeatures& guide = {});
 
@@ -56,6 +58,7 @@ class OutputHead {
   void guide(const View& logits, int first_row, const OutputNorm& norm, const GuideFeatures& guide);
   void choose(const View& logits, std::span<const DraftPlace> places, RowChildren& children,
               int first_row);
+  void change(const View& logits, std::span<const DraftPlace> places);
   void choose_by_score(const View& logits, std::span<const DraftPlace> places,
                        RowChildren& children, int first_row);
   void choose_after_cut(const View& logits, std::span<const DraftPlace> places,
@@ -72,10 +75,11 @@ class OutputHead {
   std::optional<NoiseRows> noise_;  // if the coupling is on
   IndexList noise_row_;             // of rows
   Buffer row_noise_;                // [kMostRows, rows of the matrix], if the coupling is on
-  Buffer logits_;                   // [kMostRows, rows of the matrix]
-  Buffer guide_logits_;             // [kMostRows, rows of the matrix], if there was a guide
-  Buffer top_;                      // of kMostRows rows, as many as have been asked for
-  IndexBuffer chosen_;              // of kMostRows rows, as many as have been asked for
+  ShiftRows shifts_;
+  Buffer logits_;        // [kMostRows, rows of the matrix]
+  Buffer guide_logits_;  // [kMostRows, rows of the matrix], if there was a guide
+  Buffer top_;           // of kMostRows rows, as many as have been asked for
+  IndexBuffer chosen_;   // of kMostRows rows, as many as have been asked for
 };
 
 }  // namespace talon

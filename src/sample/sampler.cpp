@@ -77,6 +77,7 @@ bool all_banned(std::span<const float> row) {
 Sampler::Sampler(SamplerOptions options, int vocabulary)
     : options_(std::move(options)), vocabulary_(vocabulary) {
   check(options_, vocabulary);
+  changes_ = LogitChanges(options_);
 }
 
 Sampler Sampler::uncut() const {

@@ -6,6 +6,7 @@
 
 #include "core/philox.h"
 #include "core/types.h"
+#include "sample/logit_changes.h"
 #include "sample/race.h"
 #include "sample/token_constraint.h"
 
@@ -56,6 +57,8 @@ class Sampler {
   /// REQUIRES: check(options, vocabulary) passes.
   Sampler(SamplerOptions options, int vocabulary);
   const SamplerOptions& options() const { return options_; }
+  /// Its bans and bias.
+  const LogitChanges& changes() const { return changes_; }
   /// From now on tokens are drawn among those that `constraint` allows after the history. Borrowed.
   void constrain(TokenConstraint& constraint) { constraint_ = &constraint; }
   /// Another that draws at temperature 1 without cuts, with the same constraint, bans, bias and
@@ -107,6 +110,7 @@ class Sampler {
 
   SamplerOptions options_;
   int vocabulary_;
+  LogitChanges changes_;
   TokenConstraint* constraint_ = nullptr;
   std::vector<Candidate> candidates_;  // after collect(): p is in units of the largest
   std::vector<double> weights_;        // per token, in units of the largest

@@ -16,6 +16,7 @@ namespace talon::sampler_test {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kBan = LogitChanges::kBan;
 
 /// Logits whose softmax at temperature 1 is `p`.
 std::vector<float> logits_of(const std::vector<double>& p) {
@@ -354,6 +355,47 @@ TEST(Sampler, ANucleusThatReachesIntoTheUnlikelyTokensHoldsThem) {
   const auto found = distribution_of({.temperature = 1, .top_p = 0.99999}, logits);
   EXPECT_EQ(found.size(), slow_distribution({.temperature = 1, .top_p = 0.99999}, logits).size());
   EXPECT_GT(found.size(), 10000u);
+}
+
+TEST(LogitChanges, AreTheBiasOfATokenAndItsBans) {
+  SamplerOptions options;
+  options.logit_bias = {{7, 2.0F}, {3, -1.5F}, {7, 0.5F}, {4, 0.0F}, {5, 100.0F}};
+  options.banned = {5, 9};
+  const LogitChanges changes(options);
+  EXPECT_EQ(changes.least_answer(), 0);
+  for (const bool is_early : {false, true}) {
+    EXPECT_EQ(changes.shift_of(7, is_early), 2.5F);
+    EXPECT_EQ(changes.shift_of(3, is_early), -1.5F);
+    EXPECT_EQ(changes.shift_of(5, is_early), kBan) << "a bias does not unban";
+    EXPECT_EQ(changes.shift_of(9, is_early), kBan);
+    EXPECT_EQ(changes.shift_of(6, is_early), 0);
+  }
+  std::vector<TokenId> tokens;
+  for (const LogitChanges::Change& change : changes.all()) tokens.push_back(change.token);
+  EXPECT_EQ(tokens, (std::vector<TokenId>{3, 5, 7, 9}));
+}
+
+TEST(LogitChanges, BansOfShortAnswersEndWithThese) {
+  SamplerOptions options;
+  options.banned_early = {2, 8};
+  EXPECT_TRUE(LogitChanges(options).empty()) << "no answer is short";
+  options.least_answer = 5;
+  options.logit_bias = {{8, 1.0F}};
+  const LogitChanges changes(options);
+  EXPECT_EQ(changes.least_answer(), 5);
+  EXPECT_EQ(changes.shift_of(2, true), kBan);
+  EXPECT_EQ(changes.shift_of(2, false), 0);
+  EXPECT_EQ(changes.shift_of(8, true), kBan);
+  EXPECT_EQ(changes.shift_of(8, false), 1.0F);
+}
+
+/// What stays the same for the request is told by the sampler; the rest is not among it.
+TEST(LogitChanges, OfASamplerAreThoseOfItsOptions) {
+  SamplerOptions options{.temperature = 0.7, .top_k = 4, .repetition_penalty = 1.2};
+  EXPECT_TRUE(Sampler(options, 16).changes().empty());
+  options.banned = {3};
+  EXPECT_EQ(Sampler(options, 16).changes(), LogitChanges(options));
+  EXPECT_FALSE(Sampler(options, 16).uncut().changes().empty());
 }
 
 TEST(SamplerOptions, BadValuesAreRefusedNamingTheField) {

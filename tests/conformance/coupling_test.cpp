@@ -130,6 +130,29 @@ TEST(Coupling, ADraftModelThatIsTheTargetIsRightToItsEndAtEveryTemperature) {
   }
 }
 
+/// Bans of what it would have said and a bias change what is drawn, and so what is to be drafted.
+TEST(Coupling, ADraftModelThatIsTheTargetKnowsTheBansAndTheBiasOfTheRequest) {
+  TestModel model(kStories260k, reference_backend(1));
+  TestEngine plain(model, make_drafter("none", {}));
+  const std::vector<TokenId> said = plain.run(asking(0, 1)).tokens;
+  ASSERT_GE(said.size(), 8U);
+  SamplerOptions banning, biased;
+  for (std::size_t i = 1; i < 6; ++i) {  // the first stays, so that the next would be drafted
+    if (said[i] != said[0]) banning.banned.push_back(said[i]);
+  }
+  ASSERT_FALSE(banning.banned.empty());
+  biased.logit_bias = {{said[0], -3.0F}, {said[7], 3.0F}};
+  for (SamplerOptions sampler : {banning, biased}) {
+    for (const double temperature : {0.0, 0.7}) {
+      sampler.temperature = temperature;
+      for (const char* shape : {"levels=3", "topk=2,levels=3,nodes=14"}) {
+        const std::string text = fmt::format("draft:model=self,gamma=1,{}", shape);
+        EXPECT_GT(tau_of(model, text, sampler), 3.7) << text << " at " << temperature;
+      }
+    }
+  }
+}
+
 TEST(Coupling, AStageChangesNoDraft) {
   TestModel model(kStories260k, reference_backend(1));
   // Without its last layer the model is right now and then; short answers repeat what was said.

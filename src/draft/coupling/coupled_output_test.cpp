@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -48,10 +49,11 @@ class LogitHead {
 };
 
 double score(float logit, TokenId token, const DraftPlace& place) {
-  if (!place.races()) return static_cast<double>(logit);
+  const float shift = place.changes ? place.changes->shift_of(token, place.is_early()) : 0.0F;
+  if (!place.races()) return static_cast<double>(logit) + static_cast<double>(shift);
   const double gumbel = -RaceNoise(*place.random, place.position).log_exponential(token);
-  return kCoupling.gamma *
-         (kCoupling.beta * static_cast<double>(logit) + place.temperature * gumbel);
+  return kCoupling.gamma * (kCoupling.beta * static_cast<double>(logit) +
+                            static_cast<double>(shift) + place.temperature * gumbel);
 }
 
 /// Whether the children of row `row` have the softmax of these scores.
@@ -66,7 +68,11 @@ void expect_chances(const RowChildren& children, std::size_t row, std::span<cons
     const auto token = std::ranges::find(kTargetToken, children.token[i]) - kTargetToken.begin();
     ASSERT_LT(token, kTokens);
     const double chance = weight[static_cast<std::size_t>(token)] / sum;
-    EXPECT_NEAR(children.log_p[i], std::log(chance), 1e-3) << "row " << row;
+    if (chance > 0) {
+      EXPECT_NEAR(children.log_p[i], std::log(chance), 1e-3) << "row " << row;
+    } else {
+      EXPECT_EQ(children.log_p[i], -std::numeric_limits<float>::infinity()) << "row " << row;
+    }
   }
   const auto first = children.log_p.begin() + static_cast<std::ptrdiff_t>(row * kTokens);
   EXPECT_TRUE(std::is_sorted(first, first + kTokens, std::greater()));
@@ -97,6 +103,63 @@ TEST(CoupledOutput, WithoutNoiseChancesDoNotDependOnTheTemperature) {
     const RowChildren children = head.children(kLogits, places);
     for (std::size_t row = 0; row < places.size(); ++row)
       expect_chances(children, row, kLogits, {});
+  }
+}
+
+/// What the request asks of a token is keyed by the target's id of it.
+TEST(CoupledOutput, ChancesAreThoseAfterTheBansAndTheBiasOfTheRequest) {
+  SamplerOptions options;
+  options.banned = {8, 71};  // the likeliest of the first row, and one that is not in the list
+  options.logit_bias = {{64, 1.5F}, {2, -2.0F}, {4, 9.0F}};
+  options.banned_early = {3};
+  options.least_answer = 10;
+  const LogitChanges changes(options);
+  DraftPlace foreseen{&kRandom, 40, 0.7}, unforeseen, early;
+  foreseen.changes = unforeseen.changes = early.changes = &changes;
+  early.early_end = 1;
+  const std::vector<DraftPlace> places = {foreseen, unforeseen, early};
+  LogitHead head(kCoupling);
+  for (int round = 0; round < 2; ++round) {
+    const RowChildren children = head.children(kLogits, places);
+    for (std::size_t row = 0; row < places.size(); ++row)
+      expect_chances(children, row, kLogits, places[row]);
+    expect_chances(head.children(kLogits, std::vector<DraftPlace>(3)), 0, kLogits, {});
+  }
+}
+
+/// Banned tokens would else be among the two that are left to race.
+TEST(CoupledOutput, CutsAreMadeAmongTheTokensThatAreNotBanned) {
+  SamplerOptions options;
+  options.banned = {8};
+  const LogitChanges changes(options);
+  LogitHead head(kCoupling);
+  for (std::uint64_t position = 0; position < 50; ++position) {
+    DraftPlace place{&kRandom, position, 1, {.top_k = 2}};
+    place.changes = &changes;
+    const std::vector<DraftPlace> places(3, place);
+    const RowChildren children = head.children(kLogits, places);
+    const std::vector<TokenId> left = {2, 3};
+    const std::vector<float> two = {1.5F, 0.5F};
+    std::vector<double> scores;
+    for (std::size_t i = 0; i < 2; ++i) scores.push_back(score(two[i], left[i], place));
+    EXPECT_EQ(children.token[0], scores[0] > scores[1] ? left[0] : left[1]) << position;
+    for (std::size_t i = 0; i < kTokens; ++i)
+      EXPECT_TRUE(children.token[i] != 8 || std::isinf(children.log_p[i])) << position;
+  }
+}
+
+TEST(CoupledOutput, NothingFollowsWhereTheWholeDraftListIsBanned) {
+  SamplerOptions options;
+  options.banned.assign(kTargetToken.begin(), kTargetToken.end());
+  const LogitChanges changes(options);
+  LogitHead head(kCoupling);
+  for (DraftPlace place :
+       {DraftPlace{}, DraftPlace{&kRandom, 40, 0.7}, DraftPlace{&kRandom, 40, 0.7, {.top_k = 2}}}) {
+    place.changes = &changes;
+    const std::vector<DraftPlace> places(3, place);
+    const RowChildren children = head.children(kLogits, places);
+    for (const float log_p : children.log_p)
+      EXPECT_EQ(log_p, -std::numeric_limits<float>::infinity());
   }
 }
 

@@ -21,12 +21,26 @@ StrictCut strict_cut(const SamplerOptions& sampler) {
 
 }  // namespace
 
+bool DraftPlace::bans(TokenId token) const {
+  constexpr float kAsGoodAsBanned = -50;  // clients write a ban as a bias of -100
+  return changes != nullptr && changes->shift_of(token, is_early()) <= kAsGoodAsBanned;
+}
+
 DraftPlace first_place(const DraftJob& job, const Coupling& coupling) {
+  DraftPlace place;
+  place.position = static_cast<std::uint64_t>(job.position) + 1;
+  if (job.changes && !job.changes->empty()) place.changes = job.changes;
+  if (place.changes && job.state && place.changes->least_answer() > 0) {
+    place.early_end = static_cast<std::uint64_t>(job.state->prompt_length) +
+                      static_cast<std::uint64_t>(place.changes->least_answer());
+  }
   const bool foreseen = coupling.on && job.races && job.sampler && job.random &&
                         job.sampler->temperature > 0 && job.sampler->top_k != 1;
-  if (!foreseen) return {};
-  return {job.random, static_cast<std::uint64_t>(job.position) + 1, job.sampler->temperature,
-          strict_cut(*job.sampler)};
+  if (!foreseen) return place;
+  place.random = job.random;
+  place.temperature = job.sampler->temperature;
+  place.cut = strict_cut(*job.sampler);
+  return place;
 }
 
 double chance_factor(const DraftPlace& place, TokenId token) {

@@ -4,6 +4,7 @@
 
 #include "core/philox.h"
 #include "core/types.h"
+#include "sample/logit_changes.h"
 
 namespace talon {
 
@@ -27,17 +28,25 @@ struct StrictCut {
   bool any() const { return top_k > 0 || top_p < 1 || min_p > 0; }
 };
 
-/// A place where the next token will be drawn, as far as drafts may know the draw.
+/// A place where the next token will be drawn, as far as drafts may know the draw. What the request
+/// bans and favours is known of all places, foreseen or not.
 struct DraftPlace {
   const PositionRandom* random = nullptr;
   std::uint64_t position = 0;
   double temperature = 0;  // 0: the draw is not foreseen, and drafts are ranked by likelihood
   StrictCut cut = {};
+  const LogitChanges* changes = nullptr;  // null: none. Borrowed
+  std::uint64_t early_end = 0;            // answers are short before it (LogitChanges)
 
   bool races() const { return temperature > 0; }
+  bool is_early() const { return position < early_end; }
+  /// Whether the request bans the token there, or as good as that by its bias.
+  bool bans(TokenId token) const;
   /// So many levels further down.
   DraftPlace after(int levels) const {
-    return {random, position + static_cast<std::uint64_t>(levels), temperature, cut};
+    DraftPlace place = *this;
+    place.position += static_cast<std::uint64_t>(levels);
+    return place;
   }
 };
 

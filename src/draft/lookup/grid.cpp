@@ -229,6 +229,7 @@ class GridDrafter : public Drafter {
     std::vector<Counted> all =
         chances_of(state.neighbours, std::span(earlier).first(shares(state) ? 2 : 0),
                    around_end(state.text, path_tokens(tree, node), options_.row));
+    std::erase_if(all, [&](const Counted& one) { return place.bans(one.token); });
     double before = 0, after = 0;
     for (Counted& one : all) {
       before += one.count;

@@ -97,6 +97,20 @@ TEST(Grid, TheNoiseOfAllThatFollowedIsLookedAtBeforeFourAreKept) {
   EXPECT_TRUE(favours_fifth);
 }
 
+TEST(Grid, NothingIsProposedThatTheRequestBans) {
+  const std::vector<TokenId> text = {9, 5, 9, 5, 7, 1, 7, 1, 9, 6, 9, 5, 7, 2, 7, 1, 9, 6, 9, 6, 7};
+  auto drafter = make_drafter("grid:row=4,levels=1", {});
+  auto state = drafter->start();
+  drafter->observe(*state, {text, 0, {}, false});
+  const LogitChanges changes(SamplerOptions{.banned = {2}});
+  DraftTree tree(7);
+  DraftJob job{state.get(), nullptr, {64, 64, 64}, &tree};
+  job.changes = &changes;
+  drafter->propose({&job, 1});
+  EXPECT_EQ(tree.child(0, 2), -1);
+  EXPECT_EQ(likeliest_path(tree), (std::vector<TokenId>{1}));
+}
+
 /// Draws pictures one after the other with one drafter.
 class Gallery {
  public:

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "draft/coupling/coupling.h"
 #include "draft/drafters.h"
 #include "draft/lookup/jacobi_window.h"
 #include "model/model.h"
@@ -117,12 +118,18 @@ class LookaheadDrafter : public Drafter {
     const auto entries = state.pool.after(state.root);
     const int length = options_.guess_tokens > 0 ? options_.guess_tokens : options_.ngram - 1;
     const auto most = static_cast<std::size_t>(std::min(length, job.plan.levels));
+    const DraftPlace first = first_place(job, {.on = false});
+    const auto is_banned = [&](const NgramPool::Entry& entry, std::size_t k) {
+      return first.after(static_cast<int>(k)).bans(entry[k]);
+    };
     for (std::size_t i = 0; i < entries.size(); ++i) {
       const NgramPool::Entry& entry = entries[entries.size() - 1 - i];
+      if (is_banned(entry, 0)) continue;
       if (job.tree->draft_nodes() + static_cast<int>(most) > job.plan.nodes) return;
       NodeId node = 0;
-      double log_p = std::log(state.first[std::min<std::size_t>(i, 3)].value());
-      for (std::size_t k = 0; k < std::min(most, entry.size()); ++k) {
+      const std::size_t rank = std::min<std::size_t>(state.proposed.size(), 3);
+      double log_p = std::log(state.first[rank].value());
+      for (std::size_t k = 0; k < std::min(most, entry.size()) && !is_banned(entry, k); ++k) {
         node = job.tree->add(node, entry[k], static_cast<float>(log_p), job.source);
         log_p += std::log(state.later.value());
       }

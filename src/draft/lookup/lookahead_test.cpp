@@ -70,6 +70,27 @@ int probes_of(const TreePlan& plan) {
   return tree.draft_nodes();
 }
 
+TEST(Lookahead, AGuessEndsBeforeATokenThatTheRequestBans) {
+  const auto drafter = make_drafter("lookahead:window=2,ngram=3", {});
+  const auto state = drafter->start();
+  const std::vector<TokenId> text = {5, 6, 7, 8, 5};
+  drafter->observe(*state, {.tokens = text, .first_has_row = false});
+  const auto draft = [&](const std::vector<TokenId>& banned) {
+    const LogitChanges changes(SamplerOptions{.banned = banned});
+    DraftTree tree(text.back());
+    DraftJob job{state.get(), nullptr, {64, 64, 64}, &tree};
+    job.changes = &changes;
+    drafter->propose({&job, 1});
+    std::vector<TokenId> guess;
+    for (NodeId node = 0; (node = tree.child(node, text[guess.size() + 1])) > 0;)
+      guess.push_back(tree[node].token);
+    return guess;
+  };
+  EXPECT_EQ(draft({}), (std::vector<TokenId>{6, 7}));
+  EXPECT_EQ(draft({7}), (std::vector<TokenId>{6}));
+  EXPECT_EQ(draft({6}), (std::vector<TokenId>{}));
+}
+
 TEST(Lookahead, ARoundThatHasNoRoomForTheWholeWindowHasNone) {
   EXPECT_EQ(probes_of({3, 3, 3}), 3);
   EXPECT_EQ(probes_of({2, 3, 3}), 0);

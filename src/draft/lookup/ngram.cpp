@@ -116,8 +116,8 @@ class NgramDrafter : public Drafter {
     return matches;
   }
 
-  /// The children that the matches of a node vote for, likeliest first. Their node ids are not set
-  /// yet.
+  /// The children that the matches of a node vote for and the request does not ban, likeliest
+  /// first. Their node ids are not set yet.
   static std::vector<OpenNode> expand(const NgramIndex& index, const DraftTree& tree,
                                       const OpenNode& from, const DraftPlace& place) {
     std::vector<OpenNode> children;
@@ -127,6 +127,7 @@ class NgramDrafter : public Drafter {
     int longest = 0;
     for (const Match& match : from.matches) {
       const TokenId token = token_at(index, tree, from.node, match.next);
+      if (place.bans(token)) continue;
       const auto known = std::find(tokens.begin(), tokens.end(), token);
       const auto child = static_cast<std::size_t>(known - tokens.begin());
       if (known == tokens.end()) {

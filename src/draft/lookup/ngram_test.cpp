@@ -151,6 +151,28 @@ TEST(NgramDrafter, IsRightMoreOftenWithTheNoiseOfTheDraw) {
   EXPECT_NEAR(with, 0.75 * kDraws, 35);
 }
 
+/// The newest of four continuations is the likeliest; banned, it leaves its votes to the others.
+TEST(NgramDrafter, ProposesNothingThatTheRequestBans) {
+  const std::vector<TokenId> text = {50, 1, 101, 50, 2, 102, 50, 3, 103, 50, 4, 104, 50};
+  const DraftTree plain = proposal("ngram", text);
+  ASSERT_EQ(first_path(plain).front(), 4);
+  auto drafter = make_drafter("ngram", {});
+  auto state = drafter->start();
+  drafter->observe(*state, {text, 0, {}, false});
+  const LogitChanges changes(SamplerOptions{.banned = {4, 103}});
+  DraftTree tree(50);
+  DraftJob job{state.get(), nullptr, {64, 64, 64}, &tree};
+  job.changes = &changes;
+  drafter->propose({&job, 1});
+  check_invariants(tree);
+  ASSERT_GT(tree.draft_nodes(), 0);
+  for (const TokenId token : tree.tokens()) EXPECT_TRUE(token != 4 && token != 103) << token;
+  const NodeId next = tree.child(0, 3);
+  ASSERT_GT(next, 0);
+  EXPECT_EQ(first_path(tree).front(), 3);
+  EXPECT_GT(tree[next].log_p, plain[plain.child(0, 3)].log_p);
+}
+
 TEST(NgramDrafter, ChancesOfSiblingsSumToAtMostOne) {
   const DraftTree tree = proposal("ngram", {1, 2, 3, 1, 2, 4, 1, 2, 5, 2, 6, 1, 2});
   double sum = 0;

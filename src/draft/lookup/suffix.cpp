@@ -225,7 +225,9 @@ class Growth {
     Grown& grown = grown_[index(node)];
     grown.chance = chance;
     std::vector<Continuation> found = continuations(contexts_of(node), odds_);
-    couple(found, first_place_.after(tree_.depth(node)));
+    const DraftPlace place = first_place_.after(tree_.depth(node));
+    std::erase_if(found, [&](const Continuation& each) { return place.bans(each.token); });
+    couple(found, place);
     keep_likeliest(found, kMostChildren);
     for (const auto& [token, step] : found) {
       const float log_p = grown.log_p + static_cast<float>(std::log(step));

@@ -40,12 +40,14 @@ struct Text {
     job.position = length - 1;
     job.sampler = sampler;
     job.races = random != nullptr;
+    job.changes = changes;
     drafter->propose(std::span(&job, 1));
     check_invariants(tree);
     return tree;
   }
   const SamplerOptions* sampler = nullptr;  // null: greedily
   const PositionRandom* random = nullptr;   // null: drafts do not know the noise
+  const LogitChanges* changes = nullptr;    // null: the request bans nothing
   std::shared_ptr<Drafter> drafter;
   std::unique_ptr<DraftState> state;
   int length = 0;
@@ -370,6 +372,19 @@ TEST(SuffixDrafter, LooksAtTheNoiseOfAllThatFollowedBeforeItKeepsEight) {
     EXPECT_EQ(likeliest_path(tree), Tokens{9});
   }
   EXPECT_TRUE(favours_ninth);
+}
+
+TEST(SuffixDrafter, ProposesNothingThatTheRequestBans) {
+  Text text("suffix:least=0");
+  text.add({50, 1, 100, 50, 1, 100, 50, 2, 102, 50});
+  ASSERT_EQ(likeliest_path(text.propose()).front(), 1);
+  const LogitChanges changes(SamplerOptions{.logit_bias = {{102, -100.0F}}, .banned = {1}});
+  text.changes = &changes;
+  const DraftTree tree = text.propose();
+  const NodeId next = tree.child(0, 2);
+  ASSERT_GT(next, 0);
+  EXPECT_EQ(tree.child(0, 1), -1);
+  EXPECT_EQ(tree.child(next, 102), -1);
 }
 
 TEST(ConversationMemory, KeepsToItsBound) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -94,6 +95,35 @@ TEST_F(StagedModel, TellsTheStageNothingOfDrawsWhereItsTokensAreTranslated) {
   EXPECT_EQ(told.random, nullptr);
   EXPECT_EQ(told.sampler, nullptr);
   EXPECT_FALSE(told.races);
+}
+
+TEST_F(StagedModel, DraftsNoTokenThatTheRequestBans) {
+  ModelDrafterOptions options;
+  options.shape = {.width = 2, .children = 2, .levels = 3, .nodes = 12};
+  const auto drafter = make_model_drafter(std::make_shared<const DraftModel>(draft_model()),
+                                          target_, std::move(options));
+  const std::vector<TokenId> text = {1, 403, 407, 261, 378, 432};
+  const auto state = drafter->start();
+  drafter->observe(*state, {.tokens = text, .first_has_row = false});
+  const auto draft = [&](const LogitChanges& changes, bool races) {
+    DraftTree tree(text.back());
+    DraftJob job{state.get(), nullptr, {12, 3, 2}, &tree, &random_, 5};
+    job.sampler = &sampler_;
+    job.changes = &changes;
+    job.races = races;
+    drafter->propose({&job, 1});
+    const std::vector<TokenId> tokens = tree.tokens();
+    return std::set<TokenId>(tokens.begin() + 1, tokens.end());
+  };
+  for (const bool races : {false, true}) {
+    const std::set<TokenId> plain = draft(LogitChanges(), races);
+    ASSERT_FALSE(plain.empty());
+    SamplerOptions banning;
+    banning.banned.assign(plain.begin(), plain.end());
+    const std::set<TokenId> others = draft(LogitChanges(banning), races);
+    EXPECT_FALSE(others.empty());
+    for (const TokenId token : others) EXPECT_FALSE(plain.contains(token)) << token;
+  }
 }
 
 /// Rows that the model runs to draft after a text for which it has drafted for `earlier` before.

@@ -59,6 +59,8 @@ std::vector<TokenId> ModelStage::guess(StageMemory& memory, std::span<const Toke
     job.random = task.job->random;
     job.position = task.job->position;
     job.sampler = task.job->sampler;
+    job.changes = task.job->changes;
+    memory.state->prompt_length = task.job->state->prompt_length;
     job.races = task.races;
   }
   drafter_->propose({&job, 1});

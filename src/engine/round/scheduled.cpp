@@ -26,6 +26,7 @@ DraftJob draft_job_of(Scheduled& entry) {
   DraftJob job{sequence.draft.get(), sequence.policy.get(), entry.plan,
                &entry.tree,          &sequence.random,      entry.context.position};
   job.sampler = &sequence.sampler.options();
+  job.changes = &sequence.sampler.changes();
   job.guidance = sequence.guidance();
   job.races = sequence.method.method.verifier->drafts_may_know_noise();
   return job;
