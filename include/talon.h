@@ -8,11 +8,12 @@
  * Structs begin with their size, so that programs and libraries of different versions understand
  * each other: make options with talon_..._default(), and outputs with talon_..._empty().
  *
- * Threads: any handle may be used from any thread. Calls on one engine, and the computing parts of
- * calls on one model, take turns; those that cancel never wait. A handle is freed when no other
- * call uses it; a model lives as long as what was made from it. Callbacks come on the thread that
- * made the call and may call anything but what would wait for that call: then that is refused.
- * Callbacks of two engines on two threads must not each call the other's engine: both would hang.
+ * Threads: any handle may be used from any thread, a sequence from one at a time. Calls on one
+ * engine, and the computing parts of calls on one model, take turns; those that cancel never wait.
+ * A handle is freed when no other call uses it; a model lives as long as what was made from it.
+ * Callbacks come on the thread that made the call and may call anything but what would wait for
+ * that call: then that is refused. Callbacks of two engines on two threads must not each call the
+ * other's engine: both would hang.
  *
  * Processes fork while no other thread is in a call. In a fork, calls that compute with a model of
  * several threads are refused. What the parent made may be freed, before it opens its own. */
@@ -76,7 +77,7 @@ TALON_API void talon_cancel_request(talon_cancel* cancel);
 TALON_API void talon_cancel_clear(talon_cancel* cancel);
 TALON_API void talon_cancel_free(talon_cancel* cancel);
 
-/* Frees what a call has handed out as text or ids. */
+/* Frees what a call has handed out as text or ids; one that fails hands out NULL. */
 TALON_API void talon_free(void* memory);
 
 /* ---- Models ---- */
@@ -336,8 +337,7 @@ TALON_API talon_status talon_engine_step(talon_engine* engine, talon_news_fn new
  * end as cancelled and so does the call. */
 TALON_API talon_status talon_engine_run(talon_engine* engine, talon_news_fn news, void* user,
                                         const talon_cancel* cancel);
-/* The request ends as cancelled in the next step. Never waits. Ids that are not known are ignored.
- */
+/* The request ends as cancelled in the next step. Never waits. Unknown ids are ignored. */
 TALON_API talon_status talon_engine_cancel(talon_engine* engine, uint64_t id);
 /* Requests that run, and those that wait for room; either may be NULL. Both 0: it is idle. */
 TALON_API talon_status talon_engine_load(talon_engine* engine, int32_t* running, int32_t* waiting);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <type_traits>
+
 #include "c/turns.h"
 #include "model.h"
 
@@ -89,9 +91,7 @@ class Engine {
       try {
         set(request, borrowed, name, value);
       } catch (const nb::cast_error&) {
-        const std::string found = nb::repr(value).c_str();
-        throw StatusFailure{TALON_BAD_ARGUMENT,
-                            name + ": expected " + expected(name) + ", found " + found};
+        refuse(name, value);
       }
     }
     std::uint64_t id = 0;
@@ -145,27 +145,49 @@ class Engine {
     return "a whole number that fits";
   }
 
+  [[noreturn]] static void refuse(const std::string& key, nb::handle value) {
+    const std::string found = nb::repr(value).c_str();
+    throw StatusFailure{TALON_BAD_ARGUMENT,
+                        key + ": expected " + expected(key) + ", found " + found};
+  }
+
+  /// What is no whole number itself, such as 2.5 of numpy or "2", would be cut off or read as one.
+  static void require_whole(const std::string& key, nb::handle value) {
+    if (!PyIndex_Check(value.ptr())) refuse(key, value);
+  }
+
+  static std::vector<std::int32_t> ids_of(const std::string& key, nb::handle value) {
+    std::vector<std::int32_t> ids;
+    for (const nb::object& id : nb::cast<std::vector<nb::object>>(value)) {
+      require_whole(key, id);
+      ids.push_back(nb::cast<std::int32_t>(id));
+    }
+    return ids;
+  }
+
   static void set(talon_request& request, Borrowed& to, const std::string& key, nb::handle value) {
-    const auto whole = [&](auto& field) {
-      field = nb::cast<std::remove_reference_t<decltype(field)>>(value);
+    const auto number = [&](auto& field) {
+      using Field = std::remove_reference_t<decltype(field)>;
+      if constexpr (std::is_integral_v<Field>) require_whole(key, value);
+      field = nb::cast<Field>(value);
     };
-    if (key == "max_new") return whole(request.max_new);
-    if (key == "min_new") return whole(request.min_new);
-    if (key == "seed") return whole(request.seed);
-    if (key == "choice") return whole(request.choice);
-    if (key == "top_k") return whole(request.top_k);
-    if (key == "temperature") return whole(request.temperature);
-    if (key == "top_p") return whole(request.top_p);
-    if (key == "min_p") return whole(request.min_p);
-    if (key == "typical_p") return whole(request.typical_p);
-    if (key == "repetition_penalty") return whole(request.repetition_penalty);
-    if (key == "presence_penalty") return whole(request.presence_penalty);
-    if (key == "frequency_penalty") return whole(request.frequency_penalty);
-    if (key == "penalty_window") return whole(request.penalty_window);
-    if (key == "priority") return whole(request.priority);
-    if (key == "tenant") return whole(request.tenant);
-    if (key == "logprobs") return whole(request.logprobs);
-    if (key == "deadline_ms") return whole(request.deadline_ms);
+    if (key == "max_new") return number(request.max_new);
+    if (key == "min_new") return number(request.min_new);
+    if (key == "seed") return number(request.seed);
+    if (key == "choice") return number(request.choice);
+    if (key == "top_k") return number(request.top_k);
+    if (key == "temperature") return number(request.temperature);
+    if (key == "top_p") return number(request.top_p);
+    if (key == "min_p") return number(request.min_p);
+    if (key == "typical_p") return number(request.typical_p);
+    if (key == "repetition_penalty") return number(request.repetition_penalty);
+    if (key == "presence_penalty") return number(request.presence_penalty);
+    if (key == "frequency_penalty") return number(request.frequency_penalty);
+    if (key == "penalty_window") return number(request.penalty_window);
+    if (key == "priority") return number(request.priority);
+    if (key == "tenant") return number(request.tenant);
+    if (key == "logprobs") return number(request.logprobs);
+    if (key == "deadline_ms") return number(request.deadline_ms);
     if (key == "ignore_end") return void(request.ignore_end = nb::cast<bool>(value) ? 1 : 0);
     if (key == "reuse_prefix") return void(request.reuse_prefix = nb::cast<bool>(value) ? 1 : 0);
     if (key == "drafter") {
@@ -177,19 +199,20 @@ class Engine {
       request.stop_texts = to.stop_pointers.data();
       request.stop_text_count = to.stop_pointers.size();
     } else if (key == "banned") {
-      to.banned = nb::cast<std::vector<std::int32_t>>(value);
+      to.banned = ids_of(key, value);
       request.banned = to.banned.data();
       request.banned_count = to.banned.size();
     } else if (key == "end_tokens") {
-      to.end_tokens = nb::cast<std::vector<std::int32_t>>(value);
+      to.end_tokens = ids_of(key, value);
       request.end_tokens = to.end_tokens.data();
       request.end_token_count = to.end_tokens.size();
     } else if (key == "expected") {
-      to.expected = nb::cast<std::vector<std::int32_t>>(value);
+      to.expected = ids_of(key, value);
       request.expected = to.expected.data();
       request.expected_count = to.expected.size();
     } else if (key == "logit_bias") {
       for (const auto& [token, bias] : nb::cast<nb::dict>(value)) {
+        require_whole(key, token);
         to.bias_tokens.push_back(nb::cast<std::int32_t>(token));
         to.bias_values.push_back(nb::cast<float>(bias));
       }

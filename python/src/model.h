@@ -1,5 +1,6 @@
 #pragma once
 
+#include "c/logits.h"
 #include "values.h"
 
 namespace talon::python {
@@ -143,6 +144,7 @@ class Model {
     return nb::cast(array_of(tokens, count));
   }
 
+  /// Ctrl-C ends it after the forward under way.
   nb::object logits(const Ids& ids, std::size_t first) const {
     talon_model_info info = talon_model_info_empty();
     check(talon_model_describe(model_, &info));
@@ -154,9 +156,10 @@ class Model {
     talon_status status = TALON_OK;
     {
       const WithoutLock free;
-      status =
-          talon_model_logits(model_, ids.data(), ids.size(), first, memory.get(), rows * width);
+      status = talon::model_logits(model_, ids.data(), ids.size(), first, memory.get(),
+                                   rows * width, no_signal);
     }
+    if (PyErr_Occurred()) throw nb::python_error();
     check(status);
     float* data = memory.release();
     nb::capsule owner(data, [](void* given) noexcept { delete[] static_cast<float*>(given); });
@@ -164,6 +167,12 @@ class Model {
   }
 
  private:
+  /// Runs the handlers of signals that came; what one raises stays the interpreter's error.
+  static bool no_signal() {
+    const nb::gil_scoped_acquire gil = take_lock();
+    return PyErr_CheckSignals() == 0;
+  }
+
   talon_model* model_ = nullptr;
 };
 

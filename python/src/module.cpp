@@ -6,16 +6,26 @@
 using namespace talon::python;
 using namespace nb::literals;
 
+namespace {
+
+void set_error(const StatusFailure& failure) {
+  const nb::object make = nb::module_::import_("talon.errors").attr("from_status");
+  const nb::object error =
+      make(failure.status, nb::bytes(failure.message.data(), failure.message.size()));
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+}
+
+}  // namespace
+
 NB_MODULE(_talon, m) {
   nb::set_leak_warnings(false);  // a model may live as long as the interpreter
   nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
     try {
       std::rethrow_exception(pointer);
     } catch (const StatusFailure& failure) {
-      const nb::object make = nb::module_::import_("talon.errors").attr("from_status");
-      const nb::object error =
-          make(failure.status, nb::bytes(failure.message.data(), failure.message.size()));
-      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+      set_error(failure);
+    } catch (const talon::UsageError& error) {  // of Turns
+      set_error({TALON_BAD_ARGUMENT, error.what()});
     }
   });
   nb::module_::import_("atexit").attr("register")(nb::cpp_function(&end_interpreter));

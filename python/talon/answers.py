@@ -31,9 +31,9 @@ class Token:
     """Ids and log-probabilities of the most probable tokens there."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Round:
-    """One check: the tree that was drafted and what became of it."""
+    """One check: the tree that was drafted and what became of it. Equal to itself alone, since arrays have no one answer."""
 
     round: int
     position: int
@@ -133,13 +133,18 @@ class Stream:
 
     def __next__(self) -> Token:
         try:
-            while not self._tokens and not self.done:
+            while True:
+                done = self.done  # asked first: the last tokens come before the end
+                try:
+                    return self._tokens.popleft()
+                except IndexError:  # none, or another thread has taken it
+                    pass
+                if done:
+                    break
                 self._engine.advance(self)
         except BaseException:
             self.close()
             raise
-        if self._tokens:
-            return self._tokens.popleft()
         if self._failure:
             raise self._failure
         raise StopIteration

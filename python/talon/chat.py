@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence, Union
 
 from .errors import ArgumentError
 from .texts import whole
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from .model import Model
 
 Message = Mapping[str, Any]
+Content = Union[str, Sequence[Mapping[str, Any]]]
+"""A text, or its parts: {"type": "text", "text": ...}."""
 
 
 def _content(where: str, content: Any) -> str:
@@ -75,17 +77,17 @@ def read(messages: Sequence[Message]) -> tuple[list[tuple[str, str]], str | None
         raise ArgumentError(f"messages: expected entries that JSON can hold, found one that it cannot: {error}") from None
 
 
-def user(content: str) -> dict[str, str]:
+def user(content: Content) -> dict[str, Any]:
     """A message of the user."""
     return {"role": "user", "content": content}
 
 
-def system(content: str) -> dict[str, str]:
+def system(content: Content) -> dict[str, Any]:
     """A message that says how to answer."""
     return {"role": "system", "content": content}
 
 
-def assistant(content: str) -> dict[str, str]:
+def assistant(content: Content) -> dict[str, Any]:
     """An answer of the model."""
     return {"role": "assistant", "content": content}
 
@@ -103,13 +105,13 @@ class Chat:
     >>> print(chat.say("Why does it rain?"))
     """
 
-    def __init__(self, model: "Model", system: str | None = None, **options: Any) -> None:
+    def __init__(self, model: "Model", system: Content | None = None, **options: Any) -> None:
         """`options`: of Model.generate but `stream`, for every answer."""
         self._model = model
         self._options = _without_stream(options)
-        self.messages: list[dict[str, str]] = [{"role": "system", "content": system}] if system else []
+        self.messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
 
-    def say(self, content: str, **options: Any) -> "Answer":
+    def say(self, content: Content, **options: Any) -> "Answer":
         """The model's answer to a message of the user; both are remembered, unless it fails."""
         messages = [*self.messages, user(content)]
         answer = self._model.generate(messages, stream=False, **{**self._options, **_without_stream(options)})

@@ -60,6 +60,8 @@ class SharedEngine:
         for news in all_news:
             if stream := self._stream(news.request):
                 stream._hear(news)
+            elif not news.finish:  # Ctrl-C came before it had a stream
+                self._engine.cancel(news.request)
             if news.finish:
                 self._forget(news.request)
                 self._keep_rounds()

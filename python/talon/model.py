@@ -128,6 +128,8 @@ class Model:
     def generate(self, prompt: Prompt, *, stream: Literal[False] = False, **options: Any) -> Answer: ...
     @overload
     def generate(self, prompt: Prompt, *, stream: Literal[True], **options: Any) -> Stream: ...
+    @overload
+    def generate(self, prompt: Prompt, *, stream: bool, **options: Any) -> Answer | Stream: ...
 
     def generate(self, prompt: Any, *, drafter: str | None = None, max_new: int = 256, temperature: float = 0.0, seed: int = 1,
                  stop: str | Sequence[str] = (), expected: Any = None, stream: bool = False, rounds: bool = False,
@@ -173,7 +175,8 @@ class Model:
         if "stream" in options:
             raise ArgumentError("stream: expected no such option of a batch, whose answers are whole, found one")
         shared = {"drafter": drafter, "max_new": max_new, "temperature": temperature, "stop": stop, "variables": variables, **options}
-        shown = sys.stderr.isatty() if progress is None else progress
+        terminal = sys.stderr  # None where a program has closed it
+        shown = terminal is not None and (terminal.isatty() if progress is None else progress)
         streams: list[Stream] = []
         bar = _Bar(streams) if shown and prompts else None
         try:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
 
 import talon
@@ -21,7 +22,10 @@ from conftest import SMALL
     ({"stop": [""]}, "^stop: "), ({"expected": b"ab"}, "^expected: .*found bytes"), ({"expected": "a" * 17_000_000}, "^expected: bytes: "),
     ({"variables": []}, "^variables: expected a dictionary"), ({"deadline_ms": -1.0}, "^deadline_ms"),
     ({"seed": "x"}, "^seed: expected a whole number that fits, found 'x'"), ({"max_new": 1 << 40}, "^max_new: .*found 1099511627776"),
-    ({"max_new": 2.5}, "^max_new: .*found 2.5"), ({"temperature": "hot"}, "^temperature: expected a number, found 'hot'"),
+    ({"max_new": 2.5}, "^max_new: .*found 2.5"), ({"max_new": np.float64(2.5)}, "^max_new: .*2.5"), ({"seed": "3"}, "^seed: .*found '3'"),
+    ({"banned": [np.float32(2.5)]}, "^banned: expected a list of token ids, found .*2.5"),
+    ({"end_tokens": np.array([1.5])}, "^end_tokens: expected a list of token ids"), ({"logit_bias": {"3": 1.0}}, "^logit_bias: .*found '3'"),
+    ({"temperature": "hot"}, "^temperature: expected a number, found 'hot'"),
     ({"temperature": None}, "^temperature: expected a number, found None"), ({"stop": 3}, "^stop: expected a text or a list of texts"),
     ({"stop": ["a", 3]}, "^stop"), ({"stop": "a\0b"}, "^stop: expected a text without zero bytes, found one at 1"),
     ({"stop": ["a", "b\0"]}, r"^stop\[1\]: .*zero bytes"), ({"stop": ["a\ud800"]}, r"^stop\[0\]: .*UTF-8"),
@@ -64,6 +68,13 @@ def test_a_batch_names_the_option_that_is_wrong(small, options, words):
     with pytest.raises(talon.ArgumentError, match=words):
         small.generate_batch(["a", "b"], **{"max_new": 1, **options})
     assert not small._engine._streams
+
+
+def test_a_call_that_would_wait_for_itself_is_refused(small):
+    with small._engine._turn:  # as where a signal's handler interrupts who steps
+        with pytest.raises(talon.ArgumentError, match="would wait for"):
+            small.generate("a", max_new=1)
+    assert len(small.generate("a", max_new=1).tokens) == 1
 
 
 def test_answers_of_a_chat_are_whole(small):
@@ -225,6 +236,32 @@ def test_control_c_ends_an_answer():
     finally:
         process.kill()  # one that does not hear it goes on for good
     assert output == "5\n" and process.returncode == 0
+
+
+def test_signals_are_heard_while_logits_are_computed():
+    model = talon.Model(SMALL, backend="reference", threads=1)
+    ids, heard = np.full(512, 403, np.int32), []
+
+    def listen_to_alarms(handler):
+        before = signal.signal(signal.SIGALRM, handler)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+            model._model.logits(ids, 0)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def stop(number, frame):
+        heard.append(number)
+        if len(heard) == 1:
+            raise KeyError("mine")
+
+    listen_to_alarms(lambda number, frame: heard.append(number))
+    assert len(heard) >= 6  # of eight forwards
+    heard.clear()
+    with pytest.raises(KeyError, match="mine"):
+        listen_to_alarms(stop)
+    assert model.logits(ids[:2]).shape == (2, 512)
 
 
 @pytest.mark.parametrize("work", ["model.generate('Once', max_new=5)", "talon.Model(model.info['path'], threads=1)"])

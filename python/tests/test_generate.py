@@ -1,8 +1,11 @@
+import collections
 import json
 import subprocess
+import sys
 import threading
 import time
 import types
+import typing
 import weakref
 
 import numpy as np
@@ -78,6 +81,13 @@ def test_a_batch_shows_how_far_it_is(small, capsys):
     assert "2/2 answers, 8 tokens" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("progress", [None, True])
+def test_a_batch_needs_no_standard_error(small, monkeypatch, capsys, progress):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert len(small.generate_batch(["a", "b"], max_new=1, progress=progress)) == 2
+    assert capsys.readouterr().out == ""
+
+
 def test_a_batch_looks_at_its_streams_a_few_times_each(small, monkeypatch):
     looks = []
 
@@ -147,6 +157,7 @@ def test_rounds_hold_the_trees(small):
         assert all(parent < node for node, parent in enumerate(round_.parents))
         written += round_.emitted
     assert written == answer.tokens.tolist()
+    assert len(set(answer.rounds)) == len(answer.rounds)
     assert small.generate(PROMPT, max_new=2).rounds is None
 
 
@@ -189,6 +200,38 @@ def test_a_stream_that_is_closed_while_it_hears_news_ends(small, monkeypatch):
     finish = stream.answer.finish
     stream.close()  # ends a reader that would go on
     assert finish == "cancelled"
+
+
+def test_a_token_that_another_thread_has_taken_is_not_missed(small):
+    class Contended(collections.deque):
+        """Another thread takes the first token between a look at it and a grasp."""
+
+        taken: list[talon.Token] = []
+
+        def popleft(self):
+            token = super().popleft()
+            if self.taken:
+                return token
+            self.taken.append(token)
+            return super().popleft()
+
+    stream = small.generate(PROMPT, max_new=10, drafter="none", stream=True)
+    stream._tokens = Contended()
+    tokens = list(stream)
+    assert [token.id for token in [*Contended.taken, *tokens]] == small.generate(PROMPT, max_new=10).tokens.tolist()
+
+
+def test_a_request_without_a_stream_ends(small):
+    """Ctrl-C may come after the engine has taken it."""
+    inner = small._engine._engine
+    inner.submit(small.tokenize(PROMPT), {"max_new": 400, "ignore_end": True})
+    small.generate(PROMPT, max_new=20, drafter="none")
+    assert inner.step() == []
+
+
+def test_whether_to_stream_may_be_a_variable():
+    overloads = typing.get_overloads(talon.Model.generate)
+    assert "bool" in [one.__annotations__["stream"] for one in overloads]
 
 
 def test_streams_may_be_read_by_turns_and_by_threads(small):

@@ -1,7 +1,9 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <stdexcept>
 
+#include "c/logits.h"
 #include "c/test_model.h"
 
 namespace talon::arguments_test {
@@ -99,6 +101,54 @@ TEST_F(CArguments, AMissingHandleOrAddressIsNamed) {
   expect_refused(talon_chat_text(model(), &message, 1, nullptr, &text, &count),
                  {"messages[0].content"});
   expect_refused(talon_chat_tokenize(model(), nullptr, 1, nullptr, &tokens, &count), {"messages"});
+}
+
+TEST_F(CArguments, CallsThatFailHandOutNothing) {
+  std::int32_t id = 0;
+  char letter = 'a';
+  std::size_t count = 7;
+  const auto expect_nothing = [&](talon_status status, const void* out) {
+    EXPECT_NE(status, TALON_OK);
+    EXPECT_EQ(out, nullptr);
+    EXPECT_EQ(count, 0U);
+    count = 7;
+  };
+  std::int32_t* tokens = &id;
+  talon_status status = talon_tokenize(model(), nullptr, 1, nullptr, &tokens, &count);
+  expect_nothing(status, tokens);
+  tokens = &id;
+  status = talon_chat_tokenize(model(), nullptr, 1, nullptr, &tokens, &count);
+  expect_nothing(status, tokens);
+  char* text = &letter;
+  status = talon_detokenize(model(), nullptr, 1, nullptr, &text, &count);
+  expect_nothing(status, text);
+  text = &letter;
+  status = talon_token_bytes(model(), -1, &text, &count);
+  expect_nothing(status, text);
+  text = &letter;
+  status = talon_chat_text(model(), nullptr, 1, nullptr, &text, &count);
+  expect_nothing(status, text);
+}
+
+TEST_F(CArguments, LogitsEndWhenTheirCallerSaysSo) {
+  const std::vector<std::int32_t> tokens(200, 403);
+  std::vector<float> logits(tokens.size() * 512);
+  int asked = 0;
+  const auto compute = [&](const std::function<bool()>& go_on) {
+    return model_logits(model(), tokens.data(), tokens.size(), 0, logits.data(), logits.size(),
+                        go_on);
+  };
+  EXPECT_EQ(compute([&] { return ++asked < 2; }), TALON_CANCELLED);
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(compute({}), TALON_OK) << talon_last_error();
+}
+
+TEST_F(CArguments, WhatALogCallbackThrowsFailsNothing) {
+  talon_engine_options options = talon_engine_default();
+  options.log = [](void*, talon_log_level, const char*) { throw std::runtime_error("mine"); };
+  talon_engine* made = nullptr;
+  EXPECT_EQ(talon_engine_new(model(), &options, &made), TALON_OK) << talon_last_error();
+  talon_engine_free(made);
 }
 
 TEST_F(CArguments, FreeingNothingIsAllowed) {

@@ -34,13 +34,17 @@ struct SharedModel {
   void check_tokens(std::span<const TokenId> tokens, const std::string& argument) const;
 };
 
-/// A callback for notes; may be empty.
+/// A callback for notes; may be empty. What it throws is lost: no work fails for want of a note.
 struct Log {
   talon_log_fn call = nullptr;
   void* user = nullptr;
 
-  void operator()(talon_log_level level, const std::string& message) const {
-    if (call) call(user, level, message.c_str());
+  void operator()(talon_log_level level, const std::string& message) const noexcept {
+    if (!call) return;
+    try {
+      call(user, level, message.c_str());
+    } catch (...) {  // of a callback in C++
+    }
   }
 };
 
@@ -57,6 +61,12 @@ std::filesystem::path path_or_empty(const char* path);
 std::vector<std::filesystem::path> head_folders(const char* const* folders, std::size_t count);
 
 // Memory for the caller, which talon_free() frees.
+/// Of a call that may fail still: nothing.
+template <typename T>
+void give_nothing(T** out, std::size_t* count) {
+  if (out) *out = nullptr;
+  if (count) *count = 0;
+}
 void give_text(std::string_view text, char** out, std::size_t* bytes);
 void give_tokens(std::span<const TokenId> tokens, std::int32_t** out, std::size_t* count);
 

@@ -4,6 +4,7 @@
 
 #include "c/defaults.h"
 #include "c/handles.h"
+#include "c/logits.h"
 #include "c/structs.h"
 #include "model/text_pass.h"
 #include "runtime/cache_budget.h"
@@ -107,9 +108,9 @@ talon_model_info describe(const SharedModel& shared) {
 }
 
 /// Runs `tokens` through the model and copies the logits of the rows from `first` on. Others have
-/// their turn between two forwards.
+/// their turn between two forwards, and `go_on` is asked there.
 void compute_logits(SharedModel& shared, std::span<const TokenId> tokens, std::size_t first,
-                    float* out) {
+                    float* out, const std::function<bool()>& go_on) {
   std::unique_lock turn(shared.turns);
   const Model& model = shared.loaded.model;
   const KvType type = cache_type(model, std::nullopt);
@@ -123,7 +124,9 @@ void compute_logits(SharedModel& shared, std::span<const TokenId> tokens, std::s
       model.backend->download(logits, {out + (done - rows - first) * width, rows * width});
     }
     turn.unlock();
+    const bool ends = go_on && !go_on();
     turn.lock();
+    if (ends) throw StatusError(TALON_CANCELLED, "cancelled");
   };
   run_text(model, *cache, pass);
 }
@@ -146,6 +149,19 @@ void check_logits(const SharedModel& shared, std::span<const TokenId> tokens, st
 }
 
 }  // namespace
+
+talon_status model_logits(const talon_model* model, const std::int32_t* tokens, std::size_t count,
+                          std::size_t first, float* logits, std::size_t capacity,
+                          const std::function<bool()>& go_on) {
+  return guarded("talon_model_logits", [&] {
+    SharedModel& shared = *require_pointer(model, "model", "a model").shared;
+    const auto text = require_array(tokens, count, "tokens");
+    check_logits(shared, text, first, capacity);
+    require_pointer(logits, "logits", "an array to fill");
+    compute_logits(shared, text, first, logits, go_on);
+  });
+}
+
 }  // namespace talon
 
 using namespace talon;
@@ -170,11 +186,5 @@ void talon_model_free(talon_model* model) { delete model; }
 
 talon_status talon_model_logits(const talon_model* model, const int32_t* tokens, size_t count,
                                 size_t first, float* logits, size_t capacity) {
-  return guarded(__func__, [&] {
-    SharedModel& shared = *require_pointer(model, "model", "a model").shared;
-    const auto text = require_array(tokens, count, "tokens");
-    check_logits(shared, text, first, capacity);
-    require_pointer(logits, "logits", "an array to fill");
-    compute_logits(shared, text, first, logits);
-  });
+  return model_logits(model, tokens, count, first, logits, capacity, {});
 }

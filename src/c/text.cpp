@@ -114,6 +114,7 @@ using namespace talon;
 talon_status talon_tokenize(const talon_model* model, const char* text, size_t bytes,
                             const talon_text_options* options, int32_t** tokens, size_t* count) {
   return guarded(__func__, [&] {
+    give_nothing(tokens, count);
     const SharedModel& shared = model_of(model);
     const auto given = require_array(text, bytes, "text");
     require(bytes <= kMostTextBytes, "bytes", fmt::format("at most {}", kMostTextBytes).c_str(),
@@ -129,6 +130,7 @@ talon_status talon_tokenize(const talon_model* model, const char* text, size_t b
 talon_status talon_detokenize(const talon_model* model, const int32_t* tokens, size_t count,
                               const talon_text_options* options, char** text, size_t* bytes) {
   return guarded(__func__, [&] {
+    give_nothing(text, bytes);
     const SharedModel& shared = model_of(model);
     const auto ids = require_array(tokens, count, "tokens");
     const TextOptions known = read_text_options(options);
@@ -141,6 +143,7 @@ talon_status talon_detokenize(const talon_model* model, const int32_t* tokens, s
 talon_status talon_token_bytes(const talon_model* model, int32_t token, char** text,
                                size_t* bytes) {
   return guarded(__func__, [&] {
+    give_nothing(text, bytes);
     const SharedModel& shared = model_of(model);
     const Tokenizer& tokenizer = shared.loaded.require_tokenizer();
     const int vocabulary = shared.loaded.model.config.vocabulary;
@@ -154,6 +157,7 @@ talon_status talon_chat_text(const talon_model* model, const talon_message* mess
                              size_t message_count, const talon_text_options* options, char** text,
                              size_t* bytes) {
   return guarded(__func__, [&] {
+    give_nothing(text, bytes);
     const SharedModel& shared = model_of(model);
     const TextOptions known = read_text_options(options);
     const auto chat = read_messages(messages, message_count, known);
@@ -165,6 +169,7 @@ talon_status talon_chat_tokenize(const talon_model* model, const talon_message* 
                                  size_t message_count, const talon_text_options* options,
                                  int32_t** tokens, size_t* count) {
   return guarded(__func__, [&] {
+    give_nothing(tokens, count);
     const SharedModel& shared = model_of(model);
     const TextOptions known = read_text_options(options);
     const auto chat = read_messages(messages, message_count, known);
