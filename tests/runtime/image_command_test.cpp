@@ -428,18 +428,5 @@ TEST_F(ImageCommand, BenchKeepsThePicturesOfEachMethodAndAReport) {
   expect_said(run_talon(command), 1, "00-none to be empty, found files in it");
 }
 
-/// The model that ships, drawn with the head that lies in its folder.
-TEST(ImageModelThatShips, DrawsWithItsHeadWhatPlainDrawingDraws) {
-  Folder folder;
-  const Outcome outcome =
-      run_talon({"image", "-m", TALON_TEST_DATA "/../../models/emoji", "-p", "red heart twemoji",
-                 "-n", "2", "--compare", "--json", "-o", folder.file("heart.png")});
-  ASSERT_EQ(outcome.code, 0) << outcome.notes;
-  const Json json = Json::parse(outcome.output);
-  EXPECT_EQ(json["equal"], true);
-  EXPECT_EQ(json["drafter"], "eagle2+jacobi");
-  EXPECT_EQ(json["images"][0]["tokens"].size(), 256u);
-}
-
 }  // namespace
 }  // namespace talon::test::image_command_test

@@ -193,7 +193,7 @@ void Writer::add(std::string_view common, std::string_view name) {
   if (tensor == nullptr) return;
   std::vector<float> values = head_values(*tensor, tensors_.doing());
   const bool query = common.starts_with("q_proj."), key = common.starts_with("k_proj.");
-  if ((query || key) && !config_.interleaved_rope) {
+  if ((query || key) && !has_pairwise_rows(config_, target_config_)) {
     const int heads = query ? config_.heads : config_.kv_heads;
     values = reordered(values, pairwise_order(heads, config_.head_dim));
   }

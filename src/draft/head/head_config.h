@@ -94,6 +94,10 @@ std::vector<int> usual_tap_layers(int layers);
 /// variant.
 HeadConfig read_head_config(const Checkpoint& checkpoint, const HeadTensors& tensors);
 
+/// Whether the stored rows of q and k are in pairwise order: of GGUF files always, of other heads
+/// for pictures as those of their target.
+bool has_pairwise_rows(const HeadConfig& config, const ModelConfig& target);
+
 /// The features that a head for this target wants, in order. Throws Error when the head does not
 /// fit the target, naming the field that disagrees, what the target has and what the head has.
 std::vector<FeatureTap> fit_to_target(const HeadConfig& config, const ModelConfig& target,

@@ -103,6 +103,10 @@ std::vector<int> usual_tap_layers(int layers) {
   return ascending ? official : std::vector<int>{1, layers / 2, layers - 1};
 }
 
+bool has_pairwise_rows(const HeadConfig& config, const ModelConfig& target) {
+  return config.interleaved_rope || (target.image && target.interleaved_rope);
+}
+
 std::vector<FeatureTap> fit_to_target(const HeadConfig& config, const ModelConfig& target,
                                       const std::string& doing) {
   fit_width(config, target, doing);

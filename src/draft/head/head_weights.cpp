@@ -85,10 +85,9 @@ HeadWeights HeadLoader::load() {
   }
   HeadWeights head;
   head.taps = fit_to_target(config_, target_.config, tensors_.doing());
-  if (target_.config.image) {  // cells turn as in the target, whatever the configuration says
-    config_.rope = target_.config.rope;
-    config_.interleaved_rope = target_.config.interleaved_rope;
-  }
+  // Cells turn as in the target, whatever the configuration says.
+  if (target_.config.image) config_.rope = target_.config.rope;
+  config_.interleaved_rope = has_pairwise_rows(config_, target_.config);
   choose_divisors(config_.rope, target_.config.context);
   head.target_token = read_draft_vocabulary(tensors_, target_.config.vocabulary);
   head.backend = &backend_;
