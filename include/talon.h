@@ -120,7 +120,7 @@ typedef struct talon_model_info {
 } talon_model_info;
 
 /* `source`: a GGUF file, a folder of Hugging Face, a checkpoint of llama2.c, or the name of what
- * `talon pull` has fetched: of the catalogue, or OWNER/NAME[:FILE] of a hub. */
+ * `talon pull` has fetched: of the catalogue, or OWNER/NAME[@REVISION][:FILE] of a hub. */
 TALON_API talon_status talon_model_load(const char* source, const talon_model_options* options,
                                         talon_model** model);
 /* What it points to lives as long as the model. */

@@ -54,7 +54,7 @@ class Model:
                  heads: Sequence[str | os.PathLike[str]] | None = None,
                  backend: Literal["cpu", "reference"] = "cpu", progress: Callable[[str, int, int], None] | None = None) -> None:
         """Opens a GGUF file, a folder of Hugging Face, or by its name what `talon pull` has fetched: a model of the catalogue, or
-        OWNER/NAME[:FILE] of a hub.
+        OWNER/NAME[@REVISION][:FILE] of a hub.
 
         drafter: what drafts for answers that name none: DRAFTER[@policy=POLICY][@verify=RULE]; `auto` is the model's head or
         prediction layer joined with `suffix`, `none` plain decoding. With the rule `follow` (the default) it changes the time of

@@ -9,6 +9,7 @@
 #include "io/tensor_layout.h"
 #include "model/config/config_readers.h"
 #include "text/gguf/write_tokenizer.h"
+#include "text/loaders.h"
 
 namespace talon {
 namespace {
@@ -73,14 +74,6 @@ Source from_gguf(const Checkpoint& gguf, bool retyped) {
   return source;
 }
 
-bool has_tokenizer(const Checkpoint& model) {
-  const auto folder = is_directory(model.path) ? model.path : model.path.parent_path();
-  if (model.format == CheckpointFormat::llama2c) return true;
-  constexpr std::string_view kFiles[] = {"tokenizer.json", "tokenizer.model", "tekken.json",
-                                         "tiktoken.model"};
-  return std::ranges::any_of(kFiles, [&](std::string_view file) { return exists(folder / file); });
-}
-
 /// llama.cpp has no windows for these: it does not read their key, which Talon does.
 bool passes_over_windows(std::string_view architecture) {
   constexpr std::string_view kNames[] = {"llama",    "qwen2",    "qwen3", "qwen2moe",
@@ -120,7 +113,7 @@ Source from_files(const Checkpoint& checkpoint) {
     source.keys.insert(source.keys.end(), keys.begin(), keys.end());
   };
   append(model->keys());
-  if (has_tokenizer(checkpoint)) {
+  if (has_tokenizer_beside(checkpoint)) {
     append(write_gguf_tokenizer(checkpoint, model->config().vocabulary, model->architecture()));
   } else {
     source.keys.emplace_back("tokenizer.ggml.model", "no_vocab");

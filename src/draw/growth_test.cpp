@@ -6,7 +6,7 @@
 
 #include "draw/film.h"
 #include "draw/picture_facts.h"
-#include "io/zstd.h"
+#include "io/codec/zstd.h"
 
 namespace talon::growth_test {
 namespace {

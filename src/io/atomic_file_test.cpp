@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "io/codec/zstd.h"
 #include "io/sha256.h"
 #include "io/test_files.h"
-#include "io/zstd.h"
 
 namespace talon::atomic_file_test {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "io/checkpoint.h"
+#include "io/codec/zstd.h"
 #include "io/formats/write_safetensors.h"
 #include "io/json.h"
-#include "io/zstd.h"
 
 namespace talon::test {
 

@@ -39,6 +39,8 @@ struct TokenizerFile {
   std::filesystem::path path;
 };
 TokenizerFile find_tokenizer_beside(const Checkpoint& checkpoint);
+/// Whether there is one; of a llama2.c file, which is nothing without, always.
+bool has_tokenizer_beside(const Checkpoint& checkpoint);
 TokenizerParts load_tokenizer_beside(const Checkpoint& checkpoint);
 
 /// llama2.c's tok*.bin: int32 longest piece, then for each token float32 score, int32 bytes, the

@@ -3,7 +3,7 @@
 #include <fstream>
 
 #include "core/error.h"
-#include "io/zstd.h"
+#include "io/codec/zstd.h"
 
 namespace talon {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 #include "io/checkpoint.h"
-#include "io/zstd.h"
+#include "io/codec/zstd.h"
 
 namespace talon {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "../faults/cli_process.h"
 #include "io/atomic_file.h"
+#include "io/codec/zstd.h"
 #include "io/formats/write_safetensors.h"
 #include "io/json.h"
-#include "io/zstd.h"
 
 // `talon image --batch` with the tiny model of tests/data/golden/images.
 namespace talon::test::image_batch_test {

@@ -6,9 +6,9 @@
 
 #include "../faults/cli_process.h"
 #include "image/png.h"
+#include "io/codec/zstd.h"
 #include "io/formats/write_safetensors.h"
 #include "io/json.h"
-#include "io/zstd.h"
 
 // `talon image` with the tiny models of tests/data/golden/images.
 namespace talon::test::image_command_test {

@@ -2,8 +2,8 @@
 
 #include "../faults/cli_process.h"
 #include "image/png.h"
+#include "io/codec/zstd.h"
 #include "io/json.h"
-#include "io/zstd.h"
 
 // Where `talon image` writes, and what it says, with a tiny model of tests/data/golden/images.
 namespace talon::test::image_files_test {

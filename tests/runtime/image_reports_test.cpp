@@ -4,8 +4,8 @@
 #include <sstream>
 
 #include "../faults/cli_process.h"
+#include "io/codec/zstd.h"
 #include "io/json.h"
-#include "io/zstd.h"
 
 // What `talon image` and `talon bench image` take where nothing is asked for, and what they say of
 // each picture, with the tiny models of tests/data/golden/images.

@@ -9,10 +9,10 @@
 #include <thread>
 
 #include "draw/picture_prompt.h"
+#include "io/codec/base64.h"
+#include "io/codec/zstd.h"
 #include "io/formats/write_safetensors.h"
-#include "io/zstd.h"
 #include "runtime/cache_budget.h"
-#include "serve/pictures/base64.h"
 
 namespace talon::test {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "draw/picture_facts.h"
 #include "draw/picture_prompt.h"
+#include "io/codec/base64.h"
 #include "picture_server.h"
 #include "runtime/cache_budget.h"
-#include "serve/pictures/base64.h"
 
 // POST /v1/images/generations, with the tiny models of tests/data/golden/images.
 namespace talon::test::pictures_test {

@@ -88,6 +88,13 @@ class HeadSearch {
   std::vector<Head> heads_;
 };
 
+/// The places, behind the model itself where that is a folder.
+std::vector<fs::path> with_own_folder(std::vector<fs::path> places, const fs::path& model) {
+  std::error_code problem;
+  if (fs::is_directory(model, problem)) places.insert(places.begin(), model);
+  return places;
+}
+
 /// As `others`, but where they know no prediction layer it is that in the model's own files.
 HeadFinder with_own_layer(HeadFinder others, const fs::path& model) {
   return [others = std::move(others), model = model.string()](std::string_view kind) {
@@ -106,14 +113,16 @@ HeadFinder heads_in(std::vector<fs::path> places, std::string fingerprint, HeadW
 
 HeadFinder heads_of(const Checkpoint& model, const ModelConfig& config,
                     std::vector<fs::path> places, HeadWarnings warn) {
-  HeadFinder heads = heads_in(std::move(places), fingerprint_of(model, config), std::move(warn));
+  HeadFinder heads = heads_in(with_own_folder(std::move(places), model.path),
+                              fingerprint_of(model, config), std::move(warn));
   if (!prediction_problem(model, config).empty()) return heads;
   return with_own_layer(std::move(heads), model.path);
 }
 
 HeadFinder heads_of(const LoadedModel& loaded, std::vector<fs::path> places, HeadWarnings warn) {
   if (!loaded.models_folder.empty()) places.push_back(loaded.models_folder);
-  HeadFinder heads = heads_in(std::move(places), loaded.fingerprint, std::move(warn));
+  HeadFinder heads = heads_in(with_own_folder(std::move(places), loaded.path), loaded.fingerprint,
+                              std::move(warn));
   return loaded.predicts ? with_own_layer(std::move(heads), loaded.path) : heads;
 }
 

@@ -21,8 +21,8 @@ using HeadWarnings = std::function<void(std::string_view why)>;
 HeadFinder heads_in(std::vector<std::filesystem::path> places, std::string fingerprint,
                     HeadWarnings warn = {});
 
-/// Those of a model whose files are open. Where no file of the places has a prediction layer of it,
-/// `mtp` is the model itself if it holds one that can be used.
+/// Those of a model whose files are open, in its own folder first. Where no file there or in the
+/// places has a prediction layer of it, `mtp` is the model itself if it holds one that can be used.
 HeadFinder heads_of(const Checkpoint& model, const ModelConfig& config,
                     std::vector<std::filesystem::path> places, HeadWarnings warn = {});
 /// Those of a model that is loaded, also among pulled models; `mtp` may be the model itself, too.

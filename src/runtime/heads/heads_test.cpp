@@ -69,6 +69,16 @@ TEST_F(Heads, BesideThemADraftModelIsFound) {
   EXPECT_TRUE(told.empty());
 }
 
+TEST_F(Heads, InTheFolderOfTheModelAreFoundFirst) {
+  const auto shipped = put_head("shipped/a", "1234"), own = put_head("model/head", "1234");
+  LoadedModel loaded;
+  loaded.path = root_ / "model";
+  loaded.fingerprint = "1234";
+  EXPECT_EQ(heads_of(loaded, {root_ / "shipped"})("eagle2"), own.string());
+  loaded.path = root_ / "model.gguf";
+  EXPECT_EQ(heads_of(loaded, {root_ / "shipped"})("eagle2"), shipped.string());
+}
+
 TEST_F(Heads, OfStrangersArePairedByAFileBesideThem) {
   const auto head = put_head("owner/name", "0000");
   EXPECT_EQ(heads_in({root_}, "1234")("eagle2"), "");

@@ -5,9 +5,9 @@
 
 #include "draw/growth.h"
 #include "image/png.h"
+#include "io/codec/base64.h"
 #include "serve/api/answer_json.h"
 #include "serve/api/answering.h"
-#include "serve/pictures/base64.h"
 #include "serve/pictures/picture_ask.h"
 
 namespace talon {

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "draw/usual_sampling.h"
+#include "io/codec/base64.h"
 #include "runtime/cache_budget.h"
 #include "serve/api/api_error.h"
-#include "serve/pictures/base64.h"
 
 namespace talon {
 namespace {

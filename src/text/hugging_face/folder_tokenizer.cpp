@@ -68,6 +68,24 @@ std::optional<TokenizerFile> find_ranks(const fs::path& folder) {
   return TokenizerFile{Kind::tiktoken, files.front()};
 }
 
+fs::path folder_of(const Checkpoint& checkpoint) {
+  return fs::is_directory(checkpoint.path) ? checkpoint.path : checkpoint.path.parent_path();
+}
+
+/// What no tok*.bin is; nothing where there is none.
+std::optional<TokenizerFile> find_in_folder(const Checkpoint& checkpoint) {
+  using Kind = TokenizerFile::Kind;
+  const fs::path folder = folder_of(checkpoint), model = folder / kTokenizerModel;
+  if (fs::exists(folder / kTokenizerJson)) {
+    return TokenizerFile{Kind::json, folder / kTokenizerJson};
+  }
+  if (fs::exists(model)) {  // Llama 3's has ranks
+    return TokenizerFile{is_tiktoken_file(model) ? Kind::tiktoken : Kind::sentencepiece, model};
+  }
+  if (checkpoint.format == CheckpointFormat::llama2c) return std::nullopt;
+  return find_ranks(folder);
+}
+
 /// Texts of `pieces` that may follow the tokens of `known`, without those that it has.
 std::set<std::string_view> new_texts(std::span<const AddedPiece> pieces, const Vocabulary& known) {
   std::set<std::string_view> texts;
@@ -131,19 +149,16 @@ TokenizerParts load_sentencepiece_tokenizer(const fs::path& tokenizer_model) {
   return parts;
 }
 
+bool has_tokenizer_beside(const Checkpoint& checkpoint) {
+  return checkpoint.format == CheckpointFormat::llama2c || find_in_folder(checkpoint).has_value();
+}
+
 TokenizerFile find_tokenizer_beside(const Checkpoint& checkpoint) {
-  const fs::path folder =
-      fs::is_directory(checkpoint.path) ? checkpoint.path : checkpoint.path.parent_path();
-  using Kind = TokenizerFile::Kind;
-  if (fs::exists(folder / kTokenizerJson)) return {Kind::json, folder / kTokenizerJson};
-  if (fs::exists(folder / kTokenizerModel)) {
-    const fs::path model = folder / kTokenizerModel;  // Llama 3's has ranks
-    return {is_tiktoken_file(model) ? Kind::tiktoken : Kind::sentencepiece, model};
-  }
+  if (const auto file = find_in_folder(checkpoint)) return *file;
+  const fs::path folder = folder_of(checkpoint);
   if (checkpoint.format == CheckpointFormat::llama2c) {
-    return {Kind::llama2c, find_tok_bin(checkpoint, folder.empty() ? "." : folder)};
+    return {TokenizerFile::Kind::llama2c, find_tok_bin(checkpoint, folder.empty() ? "." : folder)};
   }
-  if (const auto ranks = find_ranks(folder)) return *ranks;
   fail("load tokenizer of {}: expected {}, {}, {}, {} or *{} in {}, found none",
        quote(checkpoint.path.string()), kTokenizerJson, kTokenizerModel, kTekken, kTiktokenModel,
        kTiktokenEnding, quote(folder.string()));

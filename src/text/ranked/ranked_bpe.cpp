@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "io/codec/base64.h"
 #include "io/quote.h"
 #include "text/hugging_face/folder_settings.h"
 #include "text/ranked/byte_level.h"
@@ -150,6 +151,12 @@ Json tokenizer_json_of(const RankedBpe& bpe, std::string_view doing) {
   json["decoder"] = byte_level_step();
   json["model"] = std::move(model);
   return json;
+}
+
+std::optional<std::string> token_of_base64(std::string_view text) {
+  const auto bytes = from_base64(text);
+  if (!bytes) return std::nullopt;
+  return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
 }
 
 Json cutting_pipeline(std::string_view pattern) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,9 @@ struct RankedBpe {
 /// (the work is quadratic in them), for a byte without a token, and for an added token whose id or
 /// text another token has.
 Json tokenizer_json_of(const RankedBpe& bpe, std::string_view doing);
+
+/// The bytes of a token in base64 with its padding; nothing for what is none.
+std::optional<std::string> token_of_base64(std::string_view text);
 
 /// A pipeline that cuts text at each match of an expression.
 Json cutting_pipeline(std::string_view pattern);

@@ -8,7 +8,6 @@
 
 #include "io/test_files.h"
 #include "text/hugging_face/bridge_encoder.h"
-#include "text/ranked/base64_token.h"
 #include "text/ranked/test_ranks.h"
 
 namespace talon::ranked_bpe_test {
@@ -30,12 +29,12 @@ Ids encode(const RankedBpe& bpe, std::string_view text) {
 }
 
 TEST(Base64Token, IsReadWithItsPaddingAndNoOtherwise) {
-  EXPECT_EQ(decode_base64_token("YQ=="), "a");
-  EXPECT_EQ(decode_base64_token("YWI="), "ab");
-  EXPECT_EQ(decode_base64_token("YWJj"), "abc");
-  EXPECT_EQ(decode_base64_token("+/8A"), std::string_view("\xFB\xFF\0", 3));
+  EXPECT_EQ(token_of_base64("YQ=="), "a");
+  EXPECT_EQ(token_of_base64("YWI="), "ab");
+  EXPECT_EQ(token_of_base64("YWJj"), "abc");
+  EXPECT_EQ(token_of_base64("+/8A"), std::string_view("\xFB\xFF\0", 3));
   for (const char* text : {"", "YQ", "YQ=", "Y===", "====", "=YQ=", "YQ==YQ==", "Y Q=", "YQ=\n"}) {
-    EXPECT_EQ(decode_base64_token(text), std::nullopt) << text;
+    EXPECT_EQ(token_of_base64(text), std::nullopt) << text;
   }
   EXPECT_EQ(test::base64_of("abcd"), "YWJjZA==");
 }

@@ -16,7 +16,6 @@
 #include "text/hugging_face/bridge_encoder.h"
 #include "text/hugging_face/folder_settings.h"
 #include "text/loaders.h"
-#include "text/ranked/base64_token.h"
 #include "text/ranked/tekken_template.h"
 
 namespace talon {
@@ -133,7 +132,7 @@ class TekkenReader {
       check_rank(list[rank], "vocab", rank);
       const Json& text = member_of(list[rank], "token_bytes");
       auto bytes =
-          text.is_string() ? decode_base64_token(text.get_ref<const std::string&>()) : std::nullopt;
+          text.is_string() ? token_of_base64(text.get_ref<const std::string&>()) : std::nullopt;
       if (!bytes) refuse(fmt::format("vocab[{}].token_bytes", rank), "a token in base64", text);
       by_rank.push_back(std::move(*bytes));
     }

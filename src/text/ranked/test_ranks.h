@@ -2,31 +2,19 @@
 
 #include <filesystem>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "io/checkpoint.h"
+#include "io/codec/base64.h"
 #include "text/tokenizer.h"
 
 namespace talon::test {
 
-/// With its padding.
 inline std::string base64_of(std::string_view bytes) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const std::string_view part = bytes.substr(i, 3);
-    unsigned bits = 0;
-    for (std::size_t j = 0; j < 3; ++j) {
-      bits = (bits << 8) | (j < part.size() ? static_cast<unsigned char>(part[j]) : 0U);
-    }
-    for (std::size_t j = 0; j < 4; ++j) {
-      text += j > part.size() ? '=' : kDigits[(bits >> (18 - 6 * j)) & 63];
-    }
-  }
-  return text;
+  return to_base64(std::as_bytes(std::span(bytes)));
 }
 
 /// The 256 bytes in their order, then `more`.

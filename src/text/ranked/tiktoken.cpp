@@ -19,7 +19,6 @@
 #include "text/hugging_face/bridge_encoder.h"
 #include "text/hugging_face/folder_settings.h"
 #include "text/loaders.h"
-#include "text/ranked/base64_token.h"
 #include "text/ranked/ranked_bpe.h"
 
 namespace talon {
@@ -106,7 +105,7 @@ struct RankedLine {
 std::optional<RankedLine> read_ranked_line(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   const std::size_t space = std::min(line.find(' '), line.size());
-  auto bytes = decode_base64_token(line.substr(0, space));
+  auto bytes = token_of_base64(line.substr(0, space));
   const std::string_view digits = line.substr(std::min(space + 1, line.size()));
   const char* const end = digits.data() + digits.size();
   RankedLine entry;

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "io/codec/zstd.h"
 #include "io/json_text.h"
 #include "io/mapped_file.h"
 #include "io/quote.h"
-#include "io/zstd.h"
 #include "train/data/dataset.h"
 #include "train/data/temperature_mix.h"
 

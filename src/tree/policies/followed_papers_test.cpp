@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "io/codec/zstd.h"
 #include "io/json_text.h"
 #include "io/test_files.h"
-#include "io/zstd.h"
 #include "tree/policies/length_predictor.h"
 #include "tree/policies/radar_network.h"
 #include "tree/policies/test_files.h"

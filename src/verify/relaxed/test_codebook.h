@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "io/codec/zstd.h"
 #include "io/formats/write_safetensors.h"
 #include "io/json_text.h"
-#include "io/zstd.h"
 #include "verify/relaxed/neighbour_table.h"
 
 // For tests: the codebooks that LANTERN's code was recorded with.

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "core/error.h"
-#include "io/zstd.h"
+#include "io/codec/zstd.h"
 #include "model/load/fingerprint.h"
 #include "model/load/tensor_loader.h"
 #include "train/data/test_folder.h"

@@ -1,4 +1,4 @@
-#include "io/zstd.h"
+#include "io/codec/zstd.h"
 
 #include <zstd.h>
 

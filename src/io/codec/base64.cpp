@@ -1,4 +1,4 @@
-#include "serve/pictures/base64.h"
+#include "io/codec/base64.h"
 
 #include <openssl/evp.h>
 
