@@ -6,9 +6,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "cli_process.h"
 
@@ -64,13 +68,19 @@ TEST(BlockedOutput, ASignalEndsAProgramWhoseOutputNobodyTakes) {
     int bytes = 0;
     return ioctl(reader, FIONREAD, &bytes) == 0 && bytes >= 4096;
   };
+  std::mutex mutex;
+  std::condition_variable_any ended;
+  const std::jthread watch([&](const std::stop_token& stop) {  // a program that goes on would wait
+    std::unique_lock lock(mutex);
+    ended.wait_for(lock, stop, std::chrono::seconds(60), [] { return false; });
+    close(reader);
+  });
   const Outcome outcome = run_talon(
       Start{.arguments = {"score", "-m", small_model(), "--ids", "-f", folder.write("ids", ids),
                           "--top", "512", "--json"},  // megabytes
             .output_file = pipe,
             .interrupt_when = has_begun,
             .interrupt_with = SIGTERM});
-  close(reader);
   expect_said(outcome, 130, "interrupted while nobody took it");
 }
 

@@ -8,6 +8,7 @@
 
 #include "backend/reference/reference.h"
 #include "draft/eagle/eagle_drafter.h"
+#include "draft/head/gguf_head.h"
 #include "io/formats/write_safetensors.h"
 #include "io/test_pictures.h"
 #include "model/target.h"
@@ -30,11 +31,13 @@ fs::path unpack(const std::string& name) {
 
 struct Case {
   float guidance;
-  int piece;  // tokens shown at once
+  int piece;               // tokens shown at once
+  bool converted = false;  // the head, to GGUF
 };
 
 std::string name_of(const Case& given) {
-  return fmt::format("Guidance{:.0f}Piece{}", given.guidance, given.piece);
+  return fmt::format("Guidance{:.0f}Piece{}{}", given.guidance, given.piece,
+                     given.converted ? "Converted" : "");
 }
 void PrintTo(const Case& given, std::ostream* out) { *out << name_of(given); }
 
@@ -83,6 +86,16 @@ class LanternHead : public testing::TestWithParam<Case> {
     }
   }
 
+  static Checkpoint head() {
+    const fs::path folder = unpack("lantern_head/model.safetensors").parent_path();
+    if (!GetParam().converted) return open_checkpoint(folder);
+    const fs::path file = fs::path(testing::TempDir()) / "talon_lantern_head.gguf";
+    write_gguf_head(open_checkpoint(folder),
+                    open_checkpoint(unpack("lantern/model.safetensors").parent_path()),
+                    HeadStorage::f32, file);
+    return open_checkpoint(file);
+  }
+
   std::unique_ptr<Backend> backend_;
   Checkpoint golden_;
   Model model_;
@@ -110,9 +123,8 @@ TEST_P(LanternHead, SaysWhatThePublishedOneSays) {
   options.dynamic = {.width = kChildren, .children = kChildren, .levels = 1, .nodes = kChildren};
   options.coupling.on = false;
   const auto drafter = make_eagle_drafter(
-      load_head(open_checkpoint(unpack("lantern_head/model.safetensors").parent_path()), model_,
-                {.layout = WeightLayout::as_stored, .tap_layers = {}}),
-      model_, options);
+      load_head(head(), model_, {.layout = WeightLayout::as_stored, .tap_layers = {}}), model_,
+      options);
   for (int shown = 1; shown < kSide * kSide; ++shown) {
     const auto state = drafter->start();
     show(*drafter, *state, rows + shown, vectors);
@@ -137,7 +149,8 @@ TEST_P(LanternHead, SaysWhatThePublishedOneSays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LanternHead,
-                         testing::Values(Case{1, 100}, Case{3, 100}, Case{3, 4}, Case{1, 3}),
+                         testing::Values(Case{1, 100}, Case{3, 100}, Case{3, 4}, Case{1, 3},
+                                         Case{1, 100, true}),
                          [](const auto& tested) { return name_of(tested.param); });
 
 /// The tiny Anole with its first layers.

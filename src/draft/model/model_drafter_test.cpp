@@ -55,6 +55,7 @@ class StagedModel : public testing::Test {
     DraftTree tree(text.back());
     DraftJob job{state.get(), nullptr, {8, 4, 1}, &tree, &random_, 5};
     job.sampler = &sampler_;
+    job.changes = &changes_;
     job.races = races;
     drafter->propose({&job, 1});
     EXPECT_GT(tree.draft_nodes(), 0);
@@ -66,6 +67,7 @@ class StagedModel : public testing::Test {
   Model target_;
   PositionRandom random_{3, 0};
   SamplerOptions sampler_{.temperature = 1};
+  LogitChanges changes_{SamplerOptions{.logit_bias = {{7, 1.0F}}}};
 };
 
 TEST_F(StagedModel, TellsTheStageTheNoiseThatItDraftsWith) {
@@ -73,6 +75,7 @@ TEST_F(StagedModel, TellsTheStageTheNoiseThatItDraftsWith) {
   EXPECT_EQ(told.random, &random_);
   EXPECT_EQ(told.position, 5);
   EXPECT_EQ(told.sampler, &sampler_);
+  EXPECT_EQ(told.changes, &changes_);
   EXPECT_TRUE(told.races);
 }
 
@@ -94,6 +97,7 @@ TEST_F(StagedModel, TellsTheStageNothingOfDrawsWhereItsTokensAreTranslated) {
   const DraftJob told = stage_job(std::move(other), true);
   EXPECT_EQ(told.random, nullptr);
   EXPECT_EQ(told.sampler, nullptr);
+  EXPECT_EQ(told.changes, nullptr);
   EXPECT_FALSE(told.races);
 }
 
