@@ -129,10 +129,10 @@ class Terminal {
 
 std::string shown_with(std::vector<std::string> environment) {
   const Terminal terminal;
-  const Outcome outcome =
-      run_talon({.arguments = {"run", "-m", small_model(), "-p", "Once", "-n", "60", "-d", "ngram"},
-                 .environment = std::move(environment),
-                 .output_file = terminal.file()});
+  const Outcome outcome = run_talon({.arguments = {"run", "-m", small_model(), "-p", "Once", "-n",
+                                                   "60", "-d", "ngram@policy=fixed"},
+                                     .environment = std::move(environment),
+                                     .output_file = terminal.file()});
   EXPECT_EQ(outcome.code, 0) << outcome.notes;
   return terminal.text() + outcome.notes;
 }
@@ -146,10 +146,10 @@ TEST(Terminal, MarksAcceptedTokensUnlessTheEnvironmentWantsNone) {
 
 TEST(Terminal, TellsAFileOfNotesWithoutColoursWhatMarksMean) {
   const Terminal terminal;
-  const Outcome outcome = run_talon(
-      Start{.arguments = {"run", "-m", small_model(), "-p", "Once", "-n", "60", "-d", "ngram"},
-            .environment = {"NO_COLOR=", "TERM=xterm"},
-            .output_file = terminal.file()});
+  const Outcome outcome = run_talon(Start{.arguments = {"run", "-m", small_model(), "-p", "Once",
+                                                        "-n", "60", "-d", "ngram@policy=fixed"},
+                                          .environment = {"NO_COLOR=", "TERM=xterm"},
+                                          .output_file = terminal.file()});
   expect_said(outcome, 0, "green: drafted and accepted");
   EXPECT_EQ(outcome.notes.find('\x1b'), std::string::npos) << outcome.notes;
 }
