@@ -26,13 +26,13 @@ relaxed() { echo "eagle2:tree=naive_extend_57,$head,$1@policy=fixed@verify=$2"; 
 lantern() { relaxed "$1" "lantern:codebook=$codebook,k=$2,$3"; }
 join() { local IFS=,; echo "$*"; }
 
-measure() { # NAME PROMPTS PICTURES_OF_EACH METHODS...
+measure() { # NAME PROMPTS PICTURES_OF_EACH METHODS...    nodes: most of a check
   local name=$1 prompts=$2 each=$3
   shift 3
   [ -f "bench/$name/run.jsonl" ] && { echo "bench_images: bench/$name is there"; return; }
   rm -rf "bench/$name"
   "$talon" bench image -m "$model" --prompts "$prompts" -n "$each" --threads "${THREADS:-2}" --methods "$(join "$@")" \
-    --pictures "bench/$name/pictures" --report "bench/$name" > "bench/$name.part"
+    --max-nodes "${nodes:-64}" --pictures "bench/$name/pictures" --report "bench/$name" > "bench/$name.part"
   mv "bench/$name.part" "bench/$name/run.jsonl"
 }
 
@@ -42,8 +42,9 @@ awk -v some="${PROMPTS:-48}" 'NR == FNR { count = NR; next } int(FNR * some / co
   "$held_out" "$held_out" > $some
 measure exact $some 1 jacobi grid jacobi+grid "eagle2:$head" "eagle2:$head+jacobi"
 measure trees $some 1 "$(tree naive_extend_57 coupled=off)" "$(tree naive_extend_57)" "$(tree chain coupled=off)" "$(tree chain)" \
-  "$(tree mc_sim_7b_63 coupled=off)" "$(tree mc_sim_7b_63)" "jacobi:window=32@policy=fixed" \
-  "eagle2:tree=naive_extend_57,$head+jacobi:window=32@policy=fixed"
+  "$(tree mc_sim_7b_63 coupled=off)" "$(tree mc_sim_7b_63)" "jacobi:window=32@policy=fixed"
+nodes=128 measure merged $some 1 "$(tree naive_extend_57)" "eagle2:tree=naive_extend_57,$head+jacobi:window=32@policy=fixed" \
+  "eagle2:$head+jacobi:window=32@policy=fixed"
 # A node's children: the likeliest ones, or drawn without replacement, as the published code of LANTERN++ does (docs/methods.md 3.1),
 # which with the rule token is exact in law.
 rules=("$(relaxed draw=on token)")
@@ -52,10 +53,10 @@ for children in coupled=off draw=on; do
     "$(lantern $children 5 lambda=20)" "$(lantern $children 10 delta=0.1)" "$(lantern $children 1000 delta=0.2)"
     "$(relaxed $children epsilon:e=0.05)" "$(relaxed $children epsilon:e=0.1)" "$(relaxed $children epsilon:e=0.2)")
 done
-measure relaxed "$held_out" "${EACH:-4}" "$(tree naive_extend_57)" "eagle2:tree=naive_extend_57,$head+jacobi:window=32@policy=fixed" \
+nodes=128 measure relaxed "$held_out" "${EACH:-4}" "$(tree naive_extend_57)" "eagle2:tree=naive_extend_57,$head+jacobi:window=32@policy=fixed" \
   "${rules[@]}"
 # ADT-Tree, without neighbours, and a fixed tree of as many nodes as it has on the average.
-parts=(exact trees relaxed)
+parts=(exact trees merged relaxed)
 for seed in 1 2 3; do
   awk -v seed=$((1000 * seed)) '{ sub(/}[ \t\r]*$/, ", \"seed\": " (seed + NR - 1) "}"); print }' $some > "bench/some_$seed.jsonl"
   adaptive=eagle2:$head@policy=adjacency

@@ -22,46 +22,76 @@ struct JacobiOptions {
 /// A token for a place ahead of the text.
 struct Guess {
   TokenId token = 0;
-  int rounds = 0;                    // checks in a row that drew the same there; 0: none drew it
-  std::vector<TokenId> others = {};  // that may stand there instead, the likeliest first
-
-  bool proposes(TokenId other) const {
-    return other == token || std::find(others.begin(), others.end(), other) != others.end();
-  }
+  TokenId after = -1;  // the token before it where it was drawn; -1: none drew it
+  int rounds = 0;  // checks in a row that drew it there; 0: what comes next in a race, or a copy
 };
 
-/// How often guesses come true that so many checks in a row agreed on, each if those before it did.
+/// For one place; the last check's come first.
+using Guesses = std::vector<Guess>;
+
+/// What may stand after `last`, at most `most` different tokens: what was drawn after that very
+/// token first, since that context is the likeliest to be right.
+Guesses guesses_after(const Guesses& all, TokenId last, std::size_t most) {
+  Guesses chosen;
+  for (const bool matches : {true, false}) {
+    for (const Guess& guess : all) {
+      const bool is_new = std::none_of(chosen.begin(), chosen.end(), [&](const Guess& other) {
+        return other.token == guess.token;
+      });
+      if (is_new && (guess.after == last) == matches && chosen.size() < most)
+        chosen.push_back(guess);
+    }
+  }
+  return chosen;
+}
+
+/// How often guesses come true after the token `last` if those before them in guesses_after() do
+/// not: by their rank, by whether they were drawn after that token, and by their rounds.
 class Odds {
  public:
-  double chance(const Guess& guess) const { return counts_[place(guess)].share(); }
-  void learn(const Guess& guess, bool is_right) { counts_[place(guess)].learn(is_right); }
-  /// Of Guess::others, if what is likelier does not stand there.
-  double chance_of_other(std::size_t rank) const { return others_[other_place(rank)].share(); }
-  void learn_other(std::size_t rank, bool is_right) { others_[other_place(rank)].learn(is_right); }
+  double chance(const Guess& guess, TokenId last, std::size_t rank) const {
+    const Count& count = counts_[place(guess, last, rank)];
+    return count.right / count.tried;
+  }
+  void learn(const Guess& guess, TokenId last, std::size_t rank, bool is_right) {
+    constexpr double kMemory = 0.98;
+    Count& count = counts_[place(guess, last, rank)];
+    count.right = kMemory * count.right + (is_right ? 1 : 0);
+    count.tried = kMemory * count.tried + 1;
+  }
 
  private:
   struct Count {
     double right, tried;
-
-    double share() const { return right / tried; }
-    void learn(bool is_right) {
-      constexpr double kMemory = 0.98;
-      right = kMemory * right + (is_right ? 1 : 0);
-      tried = kMemory * tried + 1;
-    }
   };
-  static std::size_t place(const Guess& guess) {
-    return static_cast<std::size_t>(std::min(guess.rounds, 3));
+  static constexpr std::size_t kRounds = 4, kRanks = 4;
+  using Counts = std::array<Count, 2 * kRounds * kRanks>;
+
+  static std::size_t place(const Guess& guess, TokenId last, std::size_t rank) {
+    const std::size_t matches = guess.after == last ? 1 : 0;
+    const auto rounds = std::min(static_cast<std::size_t>(guess.rounds), kRounds - 1);
+    return (matches * kRounds + rounds) * kRanks + std::min(rank, kRanks - 1);
   }
-  static std::size_t other_place(std::size_t rank) { return std::min<std::size_t>(rank, 2); }
-  std::array<Count, 4> counts_ = {{{1, 8}, {2, 5}, {4, 6}, {6, 8}}};  // where it begins from
-  std::array<Count, 3> others_ = {{{1, 3}, {1, 4}, {1, 6}}};
+  /// Where it begins from: what pictures were found to have.
+  static Counts beginning() {
+    constexpr double kFirst[2][kRounds] = {{.25, .37, .50, .65}, {.60, .87, .95, .97}};
+    constexpr double kOthers[kRanks] = {0, .20, .15, .10};
+    constexpr double kTrials = 12;
+    Counts counts{};
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      const std::size_t rank = i % kRanks, kind = i / kRanks;
+      const double share = rank == 0 ? kFirst[kind / kRounds][kind % kRounds] : kOthers[rank];
+      counts[i] = {share * kTrials, kTrials};
+    }
+    return counts;
+  }
+
+  Counts counts_ = beginning();
 };
 
 struct JacobiState : DraftState {
   std::vector<TokenId> text;
-  std::vector<Guess> ahead;                       // for the places after the text
-  std::vector<Guess> proposed;                    // of the last draft, level by level
+  std::vector<Guesses> ahead;                     // for the places after the text
   std::unordered_map<TokenId, TokenId> follower;  // what came last after a token
   Odds odds;
 };
@@ -69,25 +99,38 @@ struct JacobiState : DraftState {
 /// Jacobi decoding (arXiv:2305.10427; for sampled images arXiv:2410.01699): the draft of the places
 /// ahead is what the last check drew there, partly after tokens that turned out wrong. Since the
 /// noise of a draw belongs to its place, the iteration settles on the text that plain decoding
-/// draws, at every temperature. Draws beyond a wrong token are kept for the next draft. The first
-/// places may have several guesses each, which are a short tree beside the chain.
+/// draws, at every temperature. Draws beyond a wrong token are kept for the next draft.
+///
+/// The chain of first guesses is checked whole, whatever its chance, since what is drawn along it
+/// is the next draft. Beside it stand other guesses for the first places, and the guesses below the
+/// nodes of other drafters, where they are likely enough.
 class JacobiDrafter : public Drafter {
  public:
   explicit JacobiDrafter(const JacobiOptions& options) : options_(options) {}
 
-  DrafterTraits traits() const override { return {.sees_draws = true}; }
+  DrafterTraits traits() const override { return {.extends_trees = true, .sees_draws = true}; }
   std::unique_ptr<DraftState> start() override { return std::make_unique<JacobiState>(); }
 
   void saw(DraftState& draft_state, const DraftTree& tree, const TokenAfter& drawn) override {
     auto& state = static_cast<JacobiState&>(draft_state);
-    const std::vector<Guess> before = std::move(state.proposed);
-    state.proposed.clear();
-    Drawn draws = draw(tree, before, drawn);
-    learn(state.odds, before, std::span(draws.guesses).first(draws.of_text));
-    if (options_.width > 1) find_others(state.ahead, drawn, draws);
-    std::vector<Guess> fresh = std::move(draws.guesses);
-    for (std::size_t level = fresh.size(); level < state.ahead.size(); ++level)
-      fresh.push_back(state.ahead[level]);  // not checked
+    std::vector<Guesses> fresh;
+    NodeId node = 0;
+    for (NodeId right = 0; right >= 0;) {
+      node = right;
+      const TokenId token = drawn(node);
+      learn(state, fresh.size(), tree[node].token, token);
+      fresh.push_back({{token, tree[node].token, 1}});
+      right = tree.child(node, token);
+    }
+    const std::size_t of_text = fresh.size();
+    draw_ahead(state, tree, node, drawn, fresh);
+    for (std::size_t level = of_text; level < state.ahead.size(); ++level) {
+      if (level == fresh.size()) {
+        fresh.push_back(std::move(state.ahead[level]));  // not checked
+      } else {
+        take_over(state.ahead[level], fresh[level]);
+      }
+    }
     state.ahead = std::move(fresh);
   }
 
@@ -99,7 +142,6 @@ class JacobiDrafter : public Drafter {
       if (!state.text.empty()) state.follower[state.text.back()] = token;
       state.text.push_back(token);
     }
-    state.proposed.clear();
     const auto passed = std::min(state.ahead.size(), committed.tokens.size());
     state.ahead.erase(state.ahead.begin(),
                       state.ahead.begin() + static_cast<std::ptrdiff_t>(passed));
@@ -110,20 +152,14 @@ class JacobiDrafter : public Drafter {
   }
 
  private:
-  /// What a check drew, level by level.
-  struct Drawn {
-    std::vector<Guess> guesses;
-    std::vector<NodeId> after;  // the node that each was drawn after
-    std::size_t of_text = 0;    // so many of the first become text
-  };
+  static constexpr std::size_t kMostGuesses = 8;  // for a place
+  static constexpr double kLeastChance = 0.01;    // of nodes beside the chain
 
   /// A guess that is no node yet.
   struct Branch {
     NodeId parent;
     TokenId token;
-    int level;
     double log_p;
-    bool is_chain;  // the first guess for its place, as all above it
 
     bool operator<(const Branch& other) const {
       if (log_p != other.log_p) return log_p < other.log_p;
@@ -131,110 +167,115 @@ class JacobiDrafter : public Drafter {
     }
   };
 
-  /// Along what the text took of the draft, and from there on along what the check itself drew,
-  /// where that was drafted, else along the first guesses.
-  static Drawn draw(const DraftTree& tree, const std::vector<Guess>& before,
-                    const TokenAfter& drawn) {
-    Drawn draws;
-    NodeId node = 0, chain = 0;
-    bool is_text = true;
-    for (std::size_t level = 0; node >= 0; ++level) {
-      const TokenId token = drawn(node);
-      const bool known = level < before.size();
-      const bool agrees = known && before[level].token == token;
-      draws.guesses.push_back({token, agrees ? before[level].rounds + 1 : 1});
-      draws.after.push_back(node);
-      if (is_text) ++draws.of_text;
-      if (!known) break;
-      const NodeId right = before[level].proposes(token) ? tree.child(node, token) : -1;
-      is_text = is_text && right >= 0;
-      chain = chain < 0 ? -1 : tree.child(chain, before[level].token);
-      node = right >= 0 ? right : tree.child(node, before[level].token);
-      if (node < 0) node = chain;
-    }
-    return draws;
+  /// The node of the first guess below `node`, or -1.
+  static NodeId first_below(const JacobiState& state, const DraftTree& tree, NodeId node) {
+    const auto place = static_cast<std::size_t>(tree.depth(node));
+    if (place >= state.ahead.size()) return -1;
+    return tree.child(node, guesses_after(state.ahead[place], tree[node].token, 1).front().token);
   }
 
-  /// What the text itself says of the last draft: all guesses up to the place where it left it.
-  void learn(Odds& odds, const std::vector<Guess>& before, std::span<const Guess> text) const {
-    for (std::size_t i = 0; i < std::min(before.size(), text.size()); ++i) {
-      const bool is_right = before[i].token == text[i].token;
-      odds.learn(before[i], is_right);
-      if (is_right || i >= depth()) continue;
-      for (std::size_t rank = 0; rank < before[i].others.size(); ++rank) {
-        const bool other_is_right = before[i].others[rank] == text[i].token;
-        odds.learn_other(rank, other_is_right);
-        if (other_is_right) break;
-      }
-    }
-  }
-
-  /// Beside what was drawn: for the next draft's first places what comes next in the race there
-  /// (the proactive drafts of SJD-PAC), then what was guessed for the place before.
-  void find_others(const std::vector<Guess>& ahead, const TokenAfter& drawn, Drawn& draws) const {
-    const auto most = static_cast<std::size_t>(options_.width);
-    for (std::size_t level = 0; level < draws.guesses.size(); ++level) {
-      Guess& guess = draws.guesses[level];
-      std::vector<TokenId> all = {guess.token};
-      const bool is_next = level >= draws.of_text && level < draws.of_text + depth();
-      while (is_next && all.size() < most) {
-        const TokenId token = drawn.without(draws.after[level], all);
-        if (token < 0) break;
-        all.push_back(token);
-      }
-      const auto add = [&](TokenId token) {
-        if (all.size() < most && std::find(all.begin(), all.end(), token) == all.end())
-          all.push_back(token);
-      };
-      if (level < ahead.size()) {
-        add(ahead[level].token);
-        for (const TokenId token : ahead[level].others) add(token);
-      }
-      guess.others.assign(all.begin() + 1, all.end());
-    }
-  }
-
-  /// The likeliest guess first.
-  void grow(JacobiState& state, const DraftJob& job) const {
-    const int levels = std::min(options_.window, job.plan.levels);
-    std::vector<Branch> open;  // a heap
-    NodeId node = 0;
-    Branch newest{-1, 0, 0, 0, true};
-    state.proposed.clear();
-    for (int nodes = 0; nodes < job.plan.nodes; ++nodes) {
-      if (newest.level < levels) open_below(state, node, newest, open);
-      if (open.empty()) return;
-      std::pop_heap(open.begin(), open.end());
-      newest = open.back();
-      open.pop_back();
-      node =
-          job.tree->add(newest.parent, newest.token, static_cast<float>(newest.log_p), job.source);
-      const auto place = static_cast<std::size_t>(newest.level) - 1;
-      if (place == state.proposed.size()) state.proposed.push_back(state.ahead[place]);
-    }
-  }
-
-  /// Adds the guesses for the place below `node`, which was `above`.
-  void open_below(JacobiState& state, NodeId node, const Branch& above,
-                  std::vector<Branch>& open) const {
-    const auto place = static_cast<std::size_t>(above.level);
-    const bool is_wide = place < depth();
-    if (!is_wide && !above.is_chain) return;
-    if (state.ahead.size() == place) state.ahead.push_back(first_guess(state));
-    const Guess& guess = state.ahead[place];
-    const auto add = [&](TokenId token, double chance, bool is_chain) {
-      open.push_back({node, token, above.level + 1, above.log_p + std::log(chance), is_chain});
-      std::push_heap(open.begin(), open.end());
+  /// What the check drew beyond the text, whose last token was drawn after `node`: along what it
+  /// drew itself where that was drafted, else along the first guesses, or their chain from the
+  /// root.
+  void draw_ahead(const JacobiState& state, const DraftTree& tree, NodeId node,
+                  const TokenAfter& drawn, std::vector<Guesses>& fresh) const {
+    std::vector<NodeId> chain = {0};
+    while (chain.back() >= 0) chain.push_back(first_below(state, tree, chain.back()));
+    const auto below = [&](NodeId parent) {
+      const NodeId child = first_below(state, tree, parent);
+      const auto level = static_cast<std::size_t>(tree.depth(parent)) + 1;
+      return child >= 0 || level >= chain.size() ? child : chain[level];
     };
-    const double chance = state.odds.chance(guess);
-    add(guess.token, chance, above.is_chain);
-    if (!is_wide) return;
-    double left = 1 - chance;
-    for (std::size_t rank = 0; rank < guess.others.size(); ++rank) {
-      const double share = left * state.odds.chance_of_other(rank);
-      add(guess.others[rank], share, false);
+    const std::size_t wide = fresh.size() + depth();
+    for (node = below(node); node >= 0;) {
+      const TokenId token = drawn(node);
+      fresh.push_back({{token, tree[node].token, 1}});
+      if (fresh.size() <= wide) add_others(tree[node].token, node, drawn, fresh.back());
+      const NodeId right = tree.child(node, token);
+      node = right >= 0 ? right : below(node);
+    }
+  }
+
+  /// What comes next in the race after `node` (the proactive drafts of SJD-PAC).
+  void add_others(TokenId last, NodeId node, const TokenAfter& drawn, Guesses& guesses) const {
+    std::vector<TokenId> tokens = {guesses.front().token};
+    while (tokens.size() < static_cast<std::size_t>(options_.width)) {
+      const TokenId token = drawn.without(node, tokens);
+      if (token < 0) return;
+      tokens.push_back(token);
+      guesses.push_back({token, last, 0});
+    }
+  }
+
+  /// Keeps the guesses of the last draft behind those that a check drew since.
+  static void take_over(const Guesses& before, Guesses& fresh) {
+    for (const Guess& old : before) {
+      const auto same = std::find_if(fresh.begin(), fresh.end(),
+                                     [&](const Guess& guess) { return guess.token == old.token; });
+      if (same == fresh.end()) {
+        if (fresh.size() < kMostGuesses) fresh.push_back({old.token, old.after, 0});
+      } else if (same->rounds > 0) {
+        same->rounds = std::max(same->rounds, old.rounds + 1);
+      }
+    }
+  }
+
+  /// `text` is what stands at the place, after `last`.
+  static void learn(JacobiState& state, std::size_t place, TokenId last, TokenId text) {
+    if (place >= state.ahead.size()) return;
+    const Guesses tried = guesses_after(state.ahead[place], last, kMostGuesses);
+    for (std::size_t rank = 0; rank < tried.size(); ++rank) {
+      const bool is_right = tried[rank].token == text;
+      state.odds.learn(tried[rank], last, rank, is_right);
+      if (is_right) return;
+    }
+  }
+
+  /// The chain, then the likeliest guess first.
+  void grow(JacobiState& state, const DraftJob& job) const {
+    DraftTree& tree = *job.tree;
+    const int levels = std::min(options_.window, job.plan.levels);
+    const auto has_room = [&] { return tree.draft_nodes() < job.plan.nodes; };
+    const auto add = [&](const Branch& branch) {
+      return tree.add(branch.parent, branch.token, static_cast<float>(branch.log_p), job.source);
+    };
+    for (NodeId node = 0; tree.depth(node) < levels && has_room();)
+      node = add(branches_below(state, tree, node).front());
+
+    std::vector<Branch> open;  // a heap
+    const auto open_below = [&](NodeId node) {
+      if (tree[node].kind != NodeKind::candidate || tree.depth(node) >= levels) return;
+      for (const Branch& branch : branches_below(state, tree, node)) {
+        if (branch.log_p < std::log(kLeastChance)) continue;
+        open.push_back(branch);
+        std::push_heap(open.begin(), open.end());
+      }
+    };
+    for (NodeId node = 0; node < tree.size(); ++node) open_below(node);
+    while (!open.empty() && has_room()) {
+      std::pop_heap(open.begin(), open.end());
+      const Branch likeliest = open.back();
+      open.pop_back();
+      const NodeId next = tree.size();
+      if (add(likeliest) == next) open_below(next);
+    }
+  }
+
+  /// The guesses for the place below `node`, at least one.
+  std::vector<Branch> branches_below(JacobiState& state, const DraftTree& tree, NodeId node) const {
+    const auto place = static_cast<std::size_t>(tree.depth(node));
+    while (state.ahead.size() <= place) state.ahead.push_back({first_guess(state)});
+    const std::size_t most = place < depth() ? static_cast<std::size_t>(options_.width) : 1;
+    const TokenId last = tree[node].token;
+    const auto log_p = static_cast<double>(tree[node].log_p);
+    double left = 1;
+    std::vector<Branch> branches;
+    for (const Guess& guess : guesses_after(state.ahead[place], last, most)) {
+      const double share = left * state.odds.chance(guess, last, branches.size());
+      branches.push_back({node, guess.token, log_p + std::log(share)});
       left -= share;
     }
+    return branches;
   }
 
   /// For the place after all of `ahead`, where nothing was drawn: the token a row of the grid
@@ -242,7 +283,7 @@ class JacobiDrafter : public Drafter {
   Guess first_guess(const JacobiState& state) const {
     const auto token_at = [&](std::size_t place) {
       return place < state.text.size() ? state.text[place]
-                                       : state.ahead[place - state.text.size()].token;
+                                       : state.ahead[place - state.text.size()].front().token;
     };
     const std::size_t place = state.text.size() + state.ahead.size();
     const auto row = static_cast<std::size_t>(options_.row);
@@ -282,9 +323,9 @@ DrafterEntry jacobi_drafter() {
               "arXiv:2305.10427, 2410.01699; exact at every temperature)",
           .options =
               {{"window", WholeNumber{1, 256}, "32", "places ahead"},
-               {"width", WholeNumber{1, 8}, "1",
+               {"width", WholeNumber{1, 8}, "3",
                 "guesses for each of the first places: what was drawn there and what would have "
-                "been in its place; 1: a chain"},
+                "been in its place; 1: none"},
                {"depth", WholeNumber{1, 8}, "3", "those first places, of a width of 2 or more"},
                {"row", WholeNumber{0, 4096}, "0",
                 "tokens of a row of a picture: new places begin as the row above; 0: the model's, "

@@ -32,7 +32,10 @@ class Loop {
 
   /// Returns how many drafted tokens were right.
   int round(int nodes = 64, int levels = 64) {
-    DraftTree tree(text_.back());
+    return round_of(DraftTree(text_.back()), nodes, levels);
+  }
+  /// The tree holds what others drafted.
+  int round_of(DraftTree tree, int nodes = 64, int levels = 64) {
     DraftJob job{state_.get(), nullptr, {nodes, levels, nodes}, &tree};
     drafter_->propose({&job, 1});
     check_invariants(tree);
@@ -57,7 +60,9 @@ class Loop {
     return static_cast<int>(text_.size()) - first - 1;
   }
 
+  /// Of the last round.
   const DraftTree& tree() const { return tree_; }
+  const std::vector<TokenId>& text() const { return text_; }
 
  private:
   std::unique_ptr<Drafter> drafter_;
@@ -138,28 +143,88 @@ TokenId other_digit(TokenId drawn, std::span<const TokenId> others) {
 }
 
 TEST(Jacobi, AShortTreeHoldsWhatWouldHaveBeenDrawnInstead) {
-  Loop chain("jacobi:window=8", next_digit, {1, 2, 3}, nullptr, other_digit);
-  EXPECT_EQ(chain.round(), 0);
-  EXPECT_EQ(chain.round(), 0);
+  Loop chain("jacobi:window=8,width=1", next_digit, {1, 2, 3}, nullptr, other_digit);
   Loop tree("jacobi:window=8,width=3,depth=3", next_digit, {1, 2, 3}, nullptr, other_digit);
-  EXPECT_EQ(tree.round(), 0);
-  EXPECT_EQ(tree.round(), 3);
-  EXPECT_EQ(tree.tree().draft_nodes(), 3 + 9 + 27 + 5) << "and the chain goes on";
-  double sum = 0;
-  for (const NodeId child : tree.tree().children(0)) sum += std::exp(tree.tree()[child].log_p);
-  EXPECT_LE(sum, 1 + 1e-6);
+  int of_chain = chain.round(), of_tree = tree.round();
+  EXPECT_EQ(of_tree, 0);
+  for (int i = 0; i < 20; ++i) {
+    const int right = tree.round();
+    EXPECT_GE(right, 1) << "one of three guesses is right at the first place";
+    of_tree += right;
+    of_chain += chain.round();
+    double sum = 0;
+    for (const NodeId child : tree.tree().children(0)) sum += std::exp(tree.tree()[child].log_p);
+    EXPECT_LE(sum, 1 + 1e-6);
+  }
+  EXPECT_GT(of_tree, of_chain);
+}
+
+int deepest(const DraftTree& tree) {
+  int depth = 0;
+  for (NodeId node = 0; node < tree.size(); ++node) depth = std::max(depth, tree.depth(node));
+  return depth;
 }
 
 TEST(Jacobi, AShortTreeStaysWithinThePlanAndItsDepth) {
   Loop loop("jacobi:window=8,width=3,depth=2", next_digit, {1, 2, 3}, nullptr, other_digit);
-  loop.round();
-  EXPECT_EQ(loop.round(), 2);
-  EXPECT_EQ(loop.tree().draft_nodes(), 3 + 9 + 6);
+  for (int i = 0; i < 3; ++i) loop.round();
+  std::vector<int> most(8);
+  for (NodeId node = 0; node < loop.tree().size(); ++node) {
+    int children = 0;
+    for ([[maybe_unused]] const NodeId child : loop.tree().children(node)) ++children;
+    if (children == 0) continue;
+    int& count = most[static_cast<std::size_t>(loop.tree().depth(node))];
+    count = std::max(count, children);
+  }
+  EXPECT_EQ(most, (std::vector<int>{3, 3, 1, 1, 1, 1, 1, 1}));
   loop.round(/*nodes=*/5);
   EXPECT_EQ(loop.tree().draft_nodes(), 5);
   loop.round(/*nodes=*/64, /*levels=*/1);
   EXPECT_LE(loop.tree().draft_nodes(), 3);
-  for (NodeId node = 1; node < loop.tree().size(); ++node) EXPECT_EQ(loop.tree().depth(node), 1);
+  EXPECT_EQ(deepest(loop.tree()), 1);
+}
+
+TEST(Jacobi, TheChainIsCheckedWholeHoweverUnlikely) {
+  Loop loop("jacobi:window=8", next_digit, {1, 2, 3}, nullptr, other_digit);
+  for (int i = 0; i < 20; ++i) {
+    loop.round(/*nodes=*/16);
+    EXPECT_EQ(deepest(loop.tree()), 8);
+    EXPECT_LE(loop.tree().draft_nodes(), 16);
+  }
+}
+
+TEST(Jacobi, BelowATokenStandsFirstWhatWasDrawnAfterThatVeryToken) {
+  Loop loop("jacobi:window=8,width=2,depth=8", next_digit, {1, 2, 3}, nullptr, other_digit);
+  int all = 0, right = 0;
+  for (int i = 0; i < 30; ++i) {
+    const std::size_t length = loop.text().size();
+    loop.round();
+    const DraftTree& tree = loop.tree();
+    for (NodeId node = 1; node < tree.size(); ++node) {
+      NodeId first = -1;
+      for (const NodeId child : tree.children(node)) {
+        if (first < 0 || tree[child].log_p > tree[first].log_p) first = child;
+      }
+      if (first < 0) continue;
+      const std::size_t place = length + static_cast<std::size_t>(tree.depth(node));
+      ++all;
+      right += tree[first].token == next_digit(place, tree[node].token) ? 1 : 0;
+    }
+  }
+  EXPECT_GT(right, all / 2) << "of " << all << "; a third by chance";
+}
+
+TEST(Jacobi, GrowsBelowTheNodesOfOthersAndGoesOnAfterThem) {
+  // The first place is one that the drafter cannot know.
+  const auto target = [](std::size_t place, TokenId) { return TokenId(100 + place); };
+  Loop loop("jacobi:window=8,width=1", target, {1, 2, 3});
+  DraftTree drafted(3);
+  drafted.add(0, 103, -0.1F, 2);
+  EXPECT_EQ(loop.round_of(drafted), 1) << "that of the others";
+  EXPECT_EQ(loop.tree().child(0, 103), 1);
+  const DraftTree::Children below = loop.tree().children(1);
+  EXPECT_NE(below.begin(), below.end());
+  EXPECT_EQ(loop.round(), 7) << "what was drawn behind it is known";
 }
 
 TEST(Jacobi, WhereNobodySaysWhatComesNextTheOtherIsTheGuessBefore) {
@@ -188,7 +253,7 @@ TEST(Jacobi, OthersThatComeTrueAreBelievedMore) {
 
 TEST(Jacobi, ShapesThatAreNoneAreRefused) {
   for (const char* wrong : {"jacobi:width=0", "jacobi:width=9", "jacobi:width=2,depth=0",
-                            "jacobi:width=2,depth=9", "jacobi:depth=2"})
+                            "jacobi:width=2,depth=9", "jacobi:width=1,depth=2"})
     EXPECT_THROW(make_drafter(wrong, {}), UsageError) << wrong;
 }
 
