@@ -224,6 +224,7 @@ talon_tree talon_sequence::propose(int most_nodes, int most_levels) {
     job.position = static_cast<int>(tokens_.size()) - 1;
     job.sampler = &sampler_.options();
     job.changes = &sampler_.changes();
+    job.penalties = &sampler_.penalties_of({tokens_, {}, prompt_length_});
     job.races = by_->rule->drafts_may_know_noise();
     const Turn turn(by_->turns());
     by_->drafter->propose({&job, 1});

@@ -309,6 +309,38 @@ TEST(CSpeculation, DraftersForeseeTheDrawsOfTheirPlaces) {
   }
 }
 
+/// Drafts nothing, and keeps the penalties that it was told.
+class PenaltyReader : public Drafter {
+ public:
+  std::unique_ptr<DraftState> start() override { return std::make_unique<DraftState>(); }
+  void observe(DraftState&, const CommittedTokens&) override {}
+  void propose(std::span<DraftJob> jobs) override { told = jobs.front().penalties->all(); }
+  std::vector<TextPenalties::Seen> told;
+};
+
+TEST(CSpeculation, DraftersAreToldThePenaltiesOfTheText) {
+  const auto speculator = std::make_shared<Speculator>();
+  auto drafter = std::make_unique<PenaltyReader>();
+  PenaltyReader& reader = *drafter;
+  speculator->vocabulary = 8;
+  speculator->drafter = std::move(drafter);
+  speculator->rule = make_verifier("follow");
+  const std::vector<std::int32_t> prompt = {1, 2, 3};
+  talon_request request = request_for(prompt, 40);
+  request.temperature = 0;
+  request.presence_penalty = 0.5;
+  talon_sequence sequence(speculator, request);
+  std::vector<float> logits(8, 0.0F);
+  logits[6] = 1;
+  talon_tree tree = talon_tree_empty();
+  talon_verdict verdict = talon_verdict_empty();
+  ASSERT_EQ(talon_sequence_propose(&sequence, 8, 4, &tree), TALON_OK) << talon_last_error();
+  EXPECT_TRUE(reader.told.empty()) << "of an answer without a token";
+  ASSERT_EQ(talon_sequence_verify(&sequence, logits.data(), 8, &verdict), TALON_OK);
+  ASSERT_EQ(talon_sequence_propose(&sequence, 8, 4, &tree), TALON_OK) << talon_last_error();
+  EXPECT_EQ(reader.told, (std::vector<TextPenalties::Seen>{{6, 0.5, false}}));
+}
+
 TEST(CSpeculation, BeyondTheContextOfItsModelAHeadDraftsNothing) {
   constexpr std::size_t kContext = 64;
   talon_model_options of_model = talon_model_default();

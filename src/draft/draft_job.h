@@ -94,6 +94,8 @@ struct DraftJob {
   const SamplerOptions* sampler = nullptr;
   /// What its bans and bias do to logits (Sampler::changes); null: nothing.
   const LogitChanges* changes = nullptr;
+  /// What its penalties do after the text (Sampler::penalties_of); null: nothing.
+  const TextPenalties* penalties = nullptr;
   /// Whether the token at each position will be the winner of a race with the noise of `random`
   /// there, which drafts may know (coupling/coupling.h). Not so for rules that need drafts
   /// independent of what they draw with.

@@ -51,6 +51,7 @@ OutputHead::OutputHead(Backend& backend, const Weight& matrix,
       form_(form),
       noise_row_(backend),
       shifts_(backend, matrix.rows, target_token),
+      penalties_(backend, matrix.rows, target_token),
       logits_(backend.allocate(kMostRows, matrix.rows)) {
   if (!coupling.on) return;
   noise_.emplace(backend, matrix.rows, target_token, kMostRows);
@@ -169,20 +170,24 @@ void OutputHead::choose(const View& logits, std::span<const DraftPlace> places,
   drop_banned(places, children, first_row);
 }
 
-/// Adds bans and bias. Scores of places that race are beta times what stands here.
+/// Adds bans and bias, then does what penalties do, as the sampler has it. Scores of places that
+/// race are beta times what stands here.
 void OutputHead::change(const View& logits, std::span<const DraftPlace> places) {
   if (places.empty()) return;
   const auto kind_of = [&](int row) {
     const DraftPlace& place = places[static_cast<std::size_t>(row)];
-    return std::tuple(place.changes, place.is_early(), place.races());
+    return std::tuple(place.changes, place.is_early(), place.penalties, place.races());
   };
   for_each_run(logits.rows, kind_of, [&](int begin, int end) {
     const DraftPlace& place = places[static_cast<std::size_t>(begin)];
-    if (place.changes == nullptr) return;
     const double scale = place.races() ? 1 / coupling_.beta : 1;
-    const View shift = shifts_.row_of(place, static_cast<float>(scale));
-    for (int row = begin; row < end; ++row)
-      backend_.add(logits.row_range(row, 1), shift, logits.row_range(row, 1));
+    if (place.changes != nullptr) {
+      const View shift = shifts_.row_of(place, static_cast<float>(scale));
+      for (int row = begin; row < end; ++row)
+        backend_.add(logits.row_range(row, 1), shift, logits.row_range(row, 1));
+    }
+    if (place.penalties != nullptr)
+      penalties_.change(logits.row_range(begin, end - begin), *place.penalties, scale);
   });
 }
 

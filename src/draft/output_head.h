@@ -9,6 +9,7 @@
 #include "backend/index_list.h"
 #include "core/types.h"
 #include "draft/coupling/noise_rows.h"
+#include "draft/coupling/penalty_rows.h"
 #include "draft/coupling/shift_rows.h"
 #include "draft/growth/tree_growth.h"
 #include "draft/head/logit_form.h"
@@ -76,6 +77,7 @@ class OutputHead {
   IndexList noise_row_;             // of rows
   Buffer row_noise_;                // [kMostRows, rows of the matrix], if the coupling is on
   ShiftRows shifts_;
+  PenaltyRows penalties_;
   Buffer logits_;        // [kMostRows, rows of the matrix]
   Buffer guide_logits_;  // [kMostRows, rows of the matrix], if there was a guide
   Buffer top_;           // of kMostRows rows, as many as have been asked for

@@ -56,6 +56,7 @@ struct Replay::Text {
   Conversation conversation;
   ServedSource source;
   SamplerOptions sampler;
+  LogitChanges changes;
   bool races = false;
   std::unique_ptr<DraftState> state;
   std::vector<int> taps;  // of the recorded ones, those that the drafter reads
@@ -105,6 +106,8 @@ bool Replay::open_next() {
   if (const auto source = ServedSource::parse(conversation.source)) {
     text->source = *source;
     text->sampler.temperature = conversation.temperature;
+    text->changes = LogitChanges(
+        SamplerOptions{.logit_bias = source->changes.logit_bias, .banned = source->changes.banned});
     text->races = source->races;
   }
   text->state = drafter_->start();
@@ -150,6 +153,7 @@ void Replay::draft() {
   DraftJob job{text_->state.get(),        &policy, policy.plan({}), &tree, &random,
                text_->source.first + root};
   job.sampler = &text_->sampler;
+  job.changes = &text_->changes;
   job.races = text_->races;
   drafter_->propose(std::span(&job, 1));
   const int accepted =

@@ -23,7 +23,7 @@ ReplayTexts spread_texts(const Dataset& data, long tokens);
 /// What a drafter would have guessed of recorded texts: drafts are made where rounds of whole trees
 /// would begin, with the recorded vectors, and the text says what a check would have accepted. The
 /// target is not run. Drafts for served texts know the noise of their request where those for the
-/// request did.
+/// request did, and what it banned and favoured.
 class Replay {
  public:
   /// drafter: `eagle3:topk=8,levels=6,nodes=15,head=PATH`. Throws as make_drafter().

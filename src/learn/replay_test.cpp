@@ -16,7 +16,7 @@ const std::string kTree =
     "eagle3:topk=8,levels=6,nodes=15,head=" TALON_TEST_DATA "/golden/stories260k/eagle3_head";
 
 /// Tokens per check of the engine, whose answers are kept in `folder`.
-double served_tau(const std::filesystem::path& folder, double temperature,
+double served_tau(const std::filesystem::path& folder, const SamplerOptions& sampler,
                   const std::string& rule = "follow") {
   std::vector<FeatureTap> taps = make_drafter(kTree, {.target = &data_model().model})->taps();
   taps.push_back({FeatureTap::kFinalNorm});
@@ -33,7 +33,7 @@ double served_tau(const std::filesystem::path& folder, double temperature,
     request.prompt = {1, 300 + i, 407, 261};
     request.max_new = 80;
     request.seed = static_cast<std::uint64_t>(i);
-    request.sampler.temperature = temperature;
+    request.sampler = sampler;
     const SequenceId id = engine.submit(request);
     while (!engine.engine.idle()) engine.engine.step();
     const SequenceStatistics& statistics = engine.engine.statistics(id);
@@ -57,21 +57,34 @@ double replayed_tau(const std::filesystem::path& folder) {
 
 TEST(Replay, OfGreedyTextsFindsWhatTheEngineAccepted) {
   const DataFolder folder;
-  const double served = served_tau(folder.path(), 0);
+  const double served = served_tau(folder.path(), {});
   EXPECT_GT(served, 1.2);
   EXPECT_NEAR(replayed_tau(folder.path()), served, 0.02 * served);
 }
 
 TEST(Replay, OfDrawnTextsKnowsTheNoiseAsTheEngineDid) {
   const DataFolder folder;
-  const double served = served_tau(folder.path(), 1);
+  const double served = served_tau(folder.path(), {.temperature = 1});
   EXPECT_GT(served, 1.2);
   EXPECT_NEAR(replayed_tau(folder.path()), served, 0.02 * served);
 }
 
+/// Answers then hold much that a head which is not told would rank far below.
+TEST(Replay, KnowsTheBansAndTheBiasOfTheRequestsAsTheEngineDid) {
+  for (const double temperature : {0.0, 1.0}) {
+    const DataFolder folder;
+    const SamplerOptions sampler{.temperature = temperature,
+                                 .logit_bias = {{410, 5.0F}, {420, 5.0F}, {430, 5.0F}, {440, 5.0F}},
+                                 .banned = {261, 432}};
+    const double served = served_tau(folder.path(), sampler);
+    EXPECT_GT(served, 1);
+    EXPECT_NEAR(replayed_tau(folder.path()), served, 0.02 * served) << temperature;
+  }
+}
+
 TEST(Replay, OfTextsDrawnByAnotherRuleKnowsNoNoiseEither) {
   const DataFolder folder;
-  const double served = served_tau(folder.path(), 1, "token");
+  const double served = served_tau(folder.path(), {.temperature = 1}, "token");
   EXPECT_GT(served, 1);
   EXPECT_NEAR(replayed_tau(folder.path()), served, 0.02 * served);
 }

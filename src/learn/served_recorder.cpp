@@ -1,22 +1,69 @@
 #include "learn/served_recorder.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
 #include "core/error.h"
 
 namespace talon {
+namespace {
+
+/// Calls take(item) for each of the items that `text` has behind " name=", commas between them.
+template <typename Take>
+void for_each_item(const std::string& text, const std::string& name, Take&& take) {
+  const std::string before = " " + name + "=";
+  const std::size_t at = text.find(before);
+  if (at == std::string::npos) return;
+  const std::size_t end = std::min(text.find(' ', at + 1), text.size());
+  for (std::size_t begin = at + before.size(); begin < end;) {
+    const std::size_t comma = std::min(text.find(',', begin), end);
+    take(text.substr(begin, comma - begin));
+    begin = comma + 1;
+  }
+}
+
+/// What is no token or no number is left out: the text is a file's.
+ServedChanges read_changes(const std::string& text) {
+  ServedChanges changes;
+  for_each_item(text, "ban", [&](const std::string& item) {
+    TokenId token = -1;
+    if (std::sscanf(item.c_str(), "%d", &token) == 1 && token >= 0) changes.banned.push_back(token);
+  });
+  for_each_item(text, "bias", [&](const std::string& item) {
+    TokenId token = -1;
+    float bias = 0;
+    const int read = std::sscanf(item.c_str(), "%d:%f", &token, &bias);
+    if (read == 2 && token >= 0 && std::isfinite(bias))
+      changes.logit_bias.emplace_back(token, bias);
+  });
+  return changes;
+}
+
+}  // namespace
 
 ServedAnswer::ServedAnswer(const Request& request)
     : prompt(request.prompt),
       seed(request.seed),
       choice(request.choice),
-      temperature(request.sampler.top_k == 1 ? 0 : request.sampler.temperature) {}
+      temperature(request.sampler.top_k == 1 ? 0 : request.sampler.temperature) {
+  const SamplerOptions& sampler = request.sampler;
+  if (sampler.banned.size() + sampler.logit_bias.size() <= ServedChanges::kMost)
+    changes = {sampler.banned, sampler.logit_bias};
+}
 
 std::string ServedSource::text() const {
-  return fmt::format("served seed={} choice={} first={}{}", seed, choice, first,
-                     races ? "" : " races=0");
+  std::string source = fmt::format("served seed={} choice={} first={}{}", seed, choice, first,
+                                   races ? "" : " races=0");
+  std::vector<std::string> biases;
+  for (const auto& [token, bias] : changes.logit_bias)
+    biases.push_back(fmt::format("{}:{}", token, bias));
+  if (!changes.banned.empty()) source += fmt::format(" ban={}", fmt::join(changes.banned, ","));
+  if (!biases.empty()) source += fmt::format(" bias={}", fmt::join(biases, ","));
+  return source;
 }
 
 std::optional<ServedSource> ServedSource::parse(const std::string& text) {
@@ -29,6 +76,7 @@ std::optional<ServedSource> ServedSource::parse(const std::string& text) {
   }
   source.seed = seed;
   source.races = races != 0;
+  source.changes = read_changes(text);
   return source;
 }
 
@@ -117,7 +165,8 @@ std::optional<Record> ServedRecorder::take(SequenceId sequence, const ServedAnsw
   record.features = std::move(watched.rows);
   record.temperature = static_cast<float>(answer.temperature);
   record.saturated = watched.saturated;
-  const ServedSource source{answer.seed, answer.choice, watched.first, answer.races};
+  const ServedSource source{answer.seed, answer.choice, watched.first, answer.races,
+                            answer.changes};
   record.source = source.text();
   return record;
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -13,6 +14,15 @@
 
 namespace talon {
 
+/// What a request bans and favours all the time, as SamplerOptions has it: drafters know of it.
+struct ServedChanges {
+  static constexpr std::size_t kMost = 64;  // that are told of in a record
+
+  std::vector<TokenId> banned = {};
+  std::vector<std::pair<TokenId, float>> logit_bias = {};
+  bool operator==(const ServedChanges&) const = default;
+};
+
 /// What is known of an answer beside its tokens.
 struct ServedAnswer {
   std::vector<TokenId> prompt;
@@ -20,6 +30,7 @@ struct ServedAnswer {
   std::uint32_t choice = 0;
   double temperature = 0;  // 0 also with top_k = 1, which draws nothing
   bool races = true;       // drafts knew the noise, where there was some (DraftJob::races)
+  ServedChanges changes;   // of many none: they would take more room than the text
 
   explicit ServedAnswer(const Request& request);
 };
@@ -31,6 +42,7 @@ struct ServedSource {
   std::uint32_t choice = 0;
   int first = 0;
   bool races = true;  // drafts knew that noise
+  ServedChanges changes = {};
 
   std::string text() const;
   /// Nothing for a record of another source. `races` is true where the text does not say.

@@ -120,13 +120,15 @@ TEST(ServedRecorder, SaysOfAGreedyAnswerThatItIsOneAndOfOthersWhetherDraftsKnewT
 
 TEST(ServedSource, IsReadAsItIsWritten) {
   for (const bool races : {true, false}) {
-    const ServedSource source{18446744073709551615ULL, 3, 26, races};
+    const ServedSource source{
+        18446744073709551615ULL, 3, 26, races, {{5, 9}, {{7, 2.5F}, {3, -0.1F}, {0, 1e-7F}}}};
     const std::optional<ServedSource> read = ServedSource::parse(source.text());
     ASSERT_TRUE(read);
     EXPECT_EQ(read->seed, source.seed);
     EXPECT_EQ(read->choice, source.choice);
     EXPECT_EQ(read->first, source.first);
     EXPECT_EQ(read->races, races);
+    EXPECT_EQ(read->changes, source.changes);
   }
   EXPECT_FALSE(ServedSource::parse("teknium1/GPTeacher"));
 }
@@ -137,6 +139,24 @@ TEST(ServedSource, IsReadAsEarlierServersWroteIt) {
   ASSERT_TRUE(read);
   EXPECT_EQ(read->first, 3);
   EXPECT_TRUE(read->races);
+  EXPECT_EQ(read->changes, ServedChanges());
+}
+
+/// Of a folder that was damaged: a drafter would look up what is no token.
+TEST(ServedSource, LeavesOutChangesThatNoRequestCanHave) {
+  const std::optional<ServedSource> read = ServedSource::parse(
+      "served seed=7 choice=1 first=3 ban=-4,x,6,,8 bias=2:nan,-1:2,3,4:inf,5:1.5,");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->changes, (ServedChanges{{6, 8}, {{5, 1.5F}}}));
+}
+
+TEST(ServedAnswer, TellsOfAFewBansAndBiasesAndOfManyNothing) {
+  Request request = request_of(kPrompt);
+  request.sampler.banned = {7, 9};
+  request.sampler.logit_bias = {{3, 1.5F}};
+  EXPECT_EQ(ServedAnswer(request).changes, (ServedChanges{{7, 9}, {{3, 1.5F}}}));
+  request.sampler.banned.assign(ServedChanges::kMost, 7);
+  EXPECT_EQ(ServedAnswer(request).changes, ServedChanges());
 }
 
 }  // namespace

@@ -48,4 +48,11 @@ float LogitChanges::shift_of(TokenId token, bool is_early) const {
   return is_early ? found->early : found->shift;
 }
 
+/// In the order of the sampler: repetition before presence and frequency.
+float TextPenalties::penalized(float logit, const Seen& seen, double scale) const {
+  double value = static_cast<double>(logit);
+  if (seen.repeats) value = value > 0 ? value / repetition_ : value * repetition_;
+  return static_cast<float>(value - scale * seen.subtracted);
+}
+
 }  // namespace talon

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "core/types.h"
@@ -38,6 +39,33 @@ class LogitChanges {
  private:
   std::vector<Change> changes_;
   int least_answer_ = 0;
+};
+
+/// What a request's penalties do to the logits of the tokens that its text has. Drafters are told;
+/// what the target's sampler sees beside it are a draft's own tokens above a place. Immutable.
+class TextPenalties {
+ public:
+  struct Seen {
+    TokenId token = 0;
+    double subtracted = 0;  // for its presence and frequency
+    bool repeats = false;   // so the penalty of repetition divides or multiplies its logit
+    bool operator==(const Seen&) const = default;
+  };
+
+  TextPenalties() = default;
+  /// repetition: SamplerOptions::repetition_penalty. seen: each token once.
+  TextPenalties(double repetition, std::vector<Seen> seen)
+      : repetition_(repetition), seen_(std::move(seen)) {}
+
+  const std::vector<Seen>& all() const { return seen_; }
+  bool empty() const { return seen_.empty(); }
+  /// What they make of the logit of a token that was seen. scale: of the logit, whose unit may be
+  /// another (1 / beta of a Coupling).
+  float penalized(float logit, const Seen& seen, double scale = 1) const;
+
+ private:
+  double repetition_ = 1;
+  std::vector<Seen> seen_;
 };
 
 }  // namespace talon

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "core/error.h"
 #include "sample/token_weights.h"
@@ -102,9 +103,13 @@ bool Sampler::plain_race() const {
 }
 
 bool Sampler::takes_logits_as_they_are() const {
-  return options_.repetition_penalty == 1 && options_.presence_penalty == 0 &&
-         options_.frequency_penalty == 0 && options_.logit_bias.empty() &&
-         options_.banned.empty() && options_.banned_early.empty();
+  return !penalizes() && options_.logit_bias.empty() && options_.banned.empty() &&
+         options_.banned_early.empty();
+}
+
+bool Sampler::penalizes() const {
+  return options_.repetition_penalty != 1 || options_.presence_penalty != 0 ||
+         options_.frequency_penalty != 0;
 }
 
 bool Sampler::cuts_to_top_k() const { return options_.top_k > 0 && options_.top_k < vocabulary_; }
@@ -168,13 +173,11 @@ bool Sampler::allows(const SampleHistory& history, TokenId token) const {
 std::span<const float> Sampler::adjust(std::span<const float> logits,
                                        const SampleHistory& history) {
   expects(static_cast<int>(logits.size()) == vocabulary_, "a row holds one logit per token");
-  const bool penalized = options_.repetition_penalty != 1 || options_.presence_penalty != 0 ||
-                         options_.frequency_penalty != 0;
   const std::size_t length = history.committed.size() + history.path.size();
   const bool is_early = !options_.banned_early.empty() &&
                         length < static_cast<std::size_t>(history.prompt_length) +
                                      static_cast<std::size_t>(options_.least_answer);
-  if (!constraint_ && !penalized && !is_early && options_.logit_bias.empty() &&
+  if (!constraint_ && !penalizes() && !is_early && options_.logit_bias.empty() &&
       options_.banned.empty()) {
     return logits;
   }
@@ -192,7 +195,7 @@ std::span<const float> Sampler::adjust(std::span<const float> logits,
   }
   for (const auto& [token, bias] : options_.logit_bias)
     adjusted_[static_cast<std::size_t>(token)] += bias;
-  if (penalized) penalize(history);
+  if (penalizes()) penalize(history);
   return adjusted_;
 }
 
@@ -205,7 +208,10 @@ void Sampler::forbid(std::span<const std::uint32_t> allowed) {
   }
 }
 
-void Sampler::penalize(const SampleHistory& history) {
+/// Calls visit(token, times) for each token from position `begin` on, where it is first. `visit`
+/// does not throw: seen_ would keep counts.
+template <typename Visit>
+void Sampler::for_each_seen(const SampleHistory& history, std::size_t begin, Visit&& visit) {
   seen_.resize(static_cast<std::size_t>(vocabulary_));
   const std::size_t length = history.committed.size() + history.path.size();
   const auto token_at = [&](std::size_t position) {
@@ -213,29 +219,69 @@ void Sampler::penalize(const SampleHistory& history) {
                                         ? history.committed[position]
                                         : history.path[position - history.committed.size()]);
   };
-  const auto for_each_seen = [&](std::size_t begin, auto&& change) {
-    for (std::size_t position = begin; position < length; ++position) ++seen_[token_at(position)];
-    for (std::size_t position = begin; position < length; ++position) {
-      const std::size_t token = token_at(position);
-      if (seen_[token] == 0) continue;  // done at an earlier occurrence
-      adjusted_[token] =
-          static_cast<float>(change(static_cast<double>(adjusted_[token]), seen_[token]));
-      seen_[token] = 0;
-    }
-  };
+  for (std::size_t position = begin; position < length; ++position) ++seen_[token_at(position)];
+  for (std::size_t position = begin; position < length; ++position) {
+    const std::size_t token = token_at(position);
+    if (seen_[token] == 0) continue;  // done at an earlier occurrence
+    visit(token, seen_[token]);
+    seen_[token] = 0;
+  }
+}
 
+/// Of the tokens that the penalty of repetition is for, then of those that presence and frequency
+/// are for, each as for_each_seen().
+template <typename Repeated, typename Answered>
+void Sampler::for_each_penalized(const SampleHistory& history, Repeated&& repeated,
+                                 Answered&& answered) {
+  const std::size_t length = history.committed.size() + history.path.size();
   const auto window = static_cast<std::size_t>(options_.penalty_window);
   const std::size_t window_begin = window > 0 && window < length ? length - window : 0;
-  if (options_.repetition_penalty != 1) {
-    for_each_seen(window_begin, [&](double logit, int) {
-      return logit > 0 ? logit / options_.repetition_penalty : logit * options_.repetition_penalty;
-    });
+  if (options_.repetition_penalty != 1) for_each_seen(history, window_begin, repeated);
+  if (options_.presence_penalty != 0 || options_.frequency_penalty != 0)
+    for_each_seen(history, static_cast<std::size_t>(history.prompt_length), answered);
+}
+
+void Sampler::penalize(const SampleHistory& history) {
+  for_each_penalized(
+      history,
+      [&](std::size_t token, int) {
+        const auto logit = static_cast<double>(adjusted_[token]);
+        adjusted_[token] = static_cast<float>(logit > 0 ? logit / options_.repetition_penalty
+                                                        : logit * options_.repetition_penalty);
+      },
+      [&](std::size_t token, int times) {
+        const auto logit = static_cast<double>(adjusted_[token]);
+        adjusted_[token] = static_cast<float>(logit - options_.presence_penalty -
+                                              options_.frequency_penalty * times);
+      });
+}
+
+const TextPenalties& Sampler::penalties_of(const SampleHistory& history) {
+  using Seen = TextPenalties::Seen;
+  penalties_ = {};
+  if (!penalizes()) return penalties_;
+  std::vector<Seen> seen;
+  seen.reserve(2 * std::min(history.committed.size(), static_cast<std::size_t>(vocabulary_)));
+  for_each_penalized(
+      {history.committed, {}, history.prompt_length},
+      [&](std::size_t token, int) {
+        seen.push_back({static_cast<TokenId>(token), 0, true});
+      },
+      [&](std::size_t token, int times) {
+        const double subtracted = options_.presence_penalty + options_.frequency_penalty * times;
+        seen.push_back({static_cast<TokenId>(token), subtracted, false});
+      });
+  std::ranges::stable_sort(seen, {}, &Seen::token);
+  std::vector<Seen> each;
+  for (const Seen& one : seen) {
+    if (each.empty() || each.back().token != one.token) {
+      each.push_back(one);
+    } else {  // repeated, and of the answer
+      each.back().subtracted = one.subtracted;
+    }
   }
-  if (options_.presence_penalty != 0 || options_.frequency_penalty != 0) {
-    for_each_seen(static_cast<std::size_t>(history.prompt_length), [&](double logit, int times) {
-      return logit - options_.presence_penalty - options_.frequency_penalty * times;
-    });
-  }
+  penalties_ = TextPenalties(options_.repetition_penalty, std::move(each));
+  return penalties_;
 }
 
 /// Fills candidates_ with the tokens that can be drawn; p is relative to the largest weight.

@@ -59,6 +59,9 @@ class Sampler {
   const SamplerOptions& options() const { return options_; }
   /// Its bans and bias.
   const LogitChanges& changes() const { return changes_; }
+  /// What its penalties do after the text of `history`, whose path is left out. Valid until the
+  /// next call.
+  const TextPenalties& penalties_of(const SampleHistory& history);
   /// From now on tokens are drawn among those that `constraint` allows after the history. Borrowed.
   void constrain(TokenConstraint& constraint) { constraint_ = &constraint; }
   /// Another that draws at temperature 1 without cuts, with the same constraint, bans, bias and
@@ -89,11 +92,16 @@ class Sampler {
 
  private:
   bool takes_logits_as_they_are() const;
+  bool penalizes() const;
   bool cuts_to_top_k() const;
   bool cuts() const;
   std::span<const float> adjust(std::span<const float> logits, const SampleHistory& history);
   void forbid(std::span<const std::uint32_t> allowed);
   void penalize(const SampleHistory& history);
+  template <typename Visit>
+  void for_each_seen(const SampleHistory& history, std::size_t begin, Visit&& visit);
+  template <typename Repeated, typename Answered>
+  void for_each_penalized(const SampleHistory& history, Repeated&& repeated, Answered&& answered);
   void collect(std::span<const float> logits, float largest);
   void collect_largest(std::span<const float> logits, float largest);
   void weigh(std::span<const float> logits, float largest);
@@ -111,6 +119,7 @@ class Sampler {
   SamplerOptions options_;
   int vocabulary_;
   LogitChanges changes_;
+  TextPenalties penalties_;  // of penalties_of()
   TokenConstraint* constraint_ = nullptr;
   std::vector<Candidate> candidates_;  // after collect(): p is in units of the largest
   std::vector<double> weights_;        // per token, in units of the largest

@@ -96,13 +96,12 @@ TEST(Coupling, ADraftThatIsTheTargetItselfIsRightToItsEndAtEveryTemperature) {
   }
 }
 
-/// Tokens a check with drafts as `text` says, over some seeds.
-double tau_of(TestModel& model, const std::string& text, const SamplerOptions& sampler,
-              const std::string& rule = "follow", std::uint64_t seeds = 6) {
+/// Tokens a check with these drafts, over some seeds.
+double tau_of(TestModel& model, std::unique_ptr<Drafter> drafter, const SamplerOptions& sampler,
+              const std::string& rule, std::uint64_t seeds) {
   TestOptions options;
   options.policy = "fixed";
-  TestEngine engine(model, make_drafter(text, {.target = &model.model}), options, 64,
-                    make_verifier(rule));
+  TestEngine engine(model, std::move(drafter), options, 64, make_verifier(rule));
   double tokens = 0, rounds = 0;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     Request request = asking(0, seed);
@@ -113,6 +112,12 @@ double tau_of(TestModel& model, const std::string& text, const SamplerOptions& s
     rounds += answer.statistics.rounds;
   }
   return tokens / rounds;
+}
+
+/// With drafts as `text` says.
+double tau_of(TestModel& model, const std::string& text, const SamplerOptions& sampler,
+              const std::string& rule = "follow", std::uint64_t seeds = 6) {
+  return tau_of(model, make_drafter(text, {.target = &model.model}), sampler, rule, seeds);
 }
 
 double tau_of(TestModel& model, const std::string& text, double temperature,
@@ -149,6 +154,27 @@ TEST(Coupling, ADraftModelThatIsTheTargetKnowsTheBansAndTheBiasOfTheRequest) {
         const std::string text = fmt::format("draft:model=self,gamma=1,{}", shape);
         EXPECT_GT(tau_of(model, text, sampler), 3.7) << text << " at " << temperature;
       }
+    }
+  }
+}
+
+/// Of the text's tokens, those of the draft itself left out. SelfDrafter is the same target, which
+/// is told of none.
+TEST(Coupling, ADraftModelThatIsTheTargetKnowsThePenaltiesOfTheText) {
+  TestModel model(kStories260k, cpu_backend(1));
+  constexpr std::uint64_t kSeeds = 2;
+  for (SamplerOptions sampler :
+       {SamplerOptions{.presence_penalty = 4}, SamplerOptions{.frequency_penalty = 3},
+        SamplerOptions{.repetition_penalty = 2}}) {
+    for (const double temperature : {0.0, 0.7}) {
+      sampler.temperature = temperature;
+      const double told =
+          tau_of(model, "draft:model=self,gamma=1,levels=3", sampler, "follow", kSeeds);
+      const double untold =
+          tau_of(model, std::make_unique<SelfDrafter>(model.model, 3), sampler, "follow", kSeeds);
+      EXPECT_GT(told, 1.15 * untold)
+          << "presence " << sampler.presence_penalty << " frequency " << sampler.frequency_penalty
+          << " repetition " << sampler.repetition_penalty << " at " << temperature;
     }
   }
 }

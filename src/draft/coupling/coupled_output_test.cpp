@@ -48,12 +48,22 @@ class LogitHead {
   std::optional<OutputHead> output_;
 };
 
+constexpr double kRepetition = 1.4;  // the penalty of it in the texts that have one
+
 double score(float logit, TokenId token, const DraftPlace& place) {
   const float shift = place.changes ? place.changes->shift_of(token, place.is_early()) : 0.0F;
-  if (!place.races()) return static_cast<double>(logit) + static_cast<double>(shift);
+  double value = place.races() ? kCoupling.beta : 1;
+  value = value * static_cast<double>(logit) + static_cast<double>(shift);
+  if (place.penalties != nullptr) {
+    for (const TextPenalties::Seen& seen : place.penalties->all()) {
+      if (seen.token != token) continue;
+      if (seen.repeats) value = value > 0 ? value / kRepetition : value * kRepetition;
+      value -= seen.subtracted;
+    }
+  }
+  if (!place.races()) return value;
   const double gumbel = -RaceNoise(*place.random, place.position).log_exponential(token);
-  return kCoupling.gamma * (kCoupling.beta * static_cast<double>(logit) +
-                            static_cast<double>(shift) + place.temperature * gumbel);
+  return kCoupling.gamma * (value + place.temperature * gumbel);
 }
 
 /// Whether the children of row `row` have the softmax of these scores.
@@ -124,6 +134,27 @@ TEST(CoupledOutput, ChancesAreThoseAfterTheBansAndTheBiasOfTheRequest) {
     for (std::size_t row = 0; row < places.size(); ++row)
       expect_chances(children, row, kLogits, places[row]);
     expect_chances(head.children(kLogits, std::vector<DraftPlace>(3)), 0, kLogits, {});
+  }
+}
+
+/// They come after the bias, and are of the target's logits, which beta times a head's stand for.
+TEST(CoupledOutput, ChancesAreThoseAfterThePenaltiesOfTheText) {
+  const LogitChanges changes(SamplerOptions{.logit_bias = {{64, 1.5F}, {2, -2.0F}}});
+  const TextPenalties penalties(
+      kRepetition, {{2, 0.5, true}, {8, 1.5, true}, {9, 3, true}, {64, 0, true}, {70, 2, false}});
+  const TextPenalties other(1, {{3, 4, false}});
+  DraftPlace foreseen{&kRandom, 40, 0.7}, unforeseen, of_another{&kRandom, 41, 1.3};
+  foreseen.penalties = unforeseen.penalties = &penalties;
+  foreseen.changes = &changes;
+  of_another.penalties = &other;
+  LogitHead head(kCoupling);
+  for (const std::vector<DraftPlace>& places :
+       {std::vector<DraftPlace>{foreseen, unforeseen, of_another},
+        std::vector<DraftPlace>{of_another, foreseen, foreseen},
+        std::vector<DraftPlace>{{}, unforeseen, {}}}) {
+    const RowChildren children = head.children(kLogits, places);
+    for (std::size_t row = 0; row < places.size(); ++row)
+      expect_chances(children, row, kLogits, places[row]);
   }
 }
 

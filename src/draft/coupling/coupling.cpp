@@ -30,6 +30,7 @@ DraftPlace first_place(const DraftJob& job, const Coupling& coupling) {
   DraftPlace place;
   place.position = static_cast<std::uint64_t>(job.position) + 1;
   if (job.changes && !job.changes->empty()) place.changes = job.changes;
+  if (job.penalties && !job.penalties->empty()) place.penalties = job.penalties;
   if (place.changes && job.state && place.changes->least_answer() > 0) {
     place.early_end = static_cast<std::uint64_t>(job.state->prompt_length) +
                       static_cast<std::uint64_t>(place.changes->least_answer());

@@ -29,7 +29,7 @@ struct StrictCut {
 };
 
 /// A place where the next token will be drawn, as far as drafts may know the draw. What the request
-/// bans and favours is known of all places, foreseen or not.
+/// bans, favours and penalizes is known of all places, foreseen or not.
 struct DraftPlace {
   const PositionRandom* random = nullptr;
   std::uint64_t position = 0;
@@ -37,6 +37,8 @@ struct DraftPlace {
   StrictCut cut = {};
   const LogitChanges* changes = nullptr;  // null: none. Borrowed
   std::uint64_t early_end = 0;            // answers are short before it (LogitChanges)
+  /// Of the text, the same wherever the place stands below it; null: none. Borrowed.
+  const TextPenalties* penalties = nullptr;
 
   bool races() const { return temperature > 0; }
   bool is_early() const { return position < early_end; }

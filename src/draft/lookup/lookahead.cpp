@@ -105,7 +105,7 @@ class LookaheadDrafter : public Drafter {
     state.proposed.clear();
     const bool guesses = state.window.is_full() || options_.from_text;
     if (guesses) add_guesses(state, job);
-    if (state.window.is_empty()) state.window.begin(first_window(state));
+    if (state.window.is_empty()) state.window.begin(first_window(state, job));
     const bool fits = tree.draft_nodes() + state.window.nodes() <= job.plan.nodes &&
                       state.window.depth() <= job.plan.levels;
     state.has_window = fits;
@@ -137,14 +137,17 @@ class LookaheadDrafter : public Drafter {
     }
   }
 
-  /// Tokens of the text, spread over it; the newest in place of those that only prompts have.
-  std::vector<TokenId> first_window(const LookaheadState& state) const {
+  /// Tokens of the text, spread over it; the newest in place of those that only prompts have and of
+  /// those that the request bans where they would stand: no n-gram that begins so is ever found.
+  std::vector<TokenId> first_window(const LookaheadState& state, const DraftJob& job) const {
     if (!options_.first_window.empty()) return options_.first_window;
+    const DraftPlace below_root = first_place(job, {.on = false});
     std::vector<TokenId> first;
     for (int i = 0; i < state.window.first_tokens(); ++i) {
       const std::size_t place = static_cast<std::size_t>(i) * 7919 % state.text.size();
       const TokenId token = state.text[place];
-      first.push_back(token < options_.vocabulary ? token : state.text.back());
+      const bool can_come = token < options_.vocabulary && !below_root.after(i).bans(token);
+      first.push_back(can_come ? token : state.text.back());
     }
     return first;
   }

@@ -91,6 +91,28 @@ TEST(Lookahead, AGuessEndsBeforeATokenThatTheRequestBans) {
   EXPECT_EQ(draft({6}), (std::vector<TokenId>{}));
 }
 
+/// The window is the chain of the first and the last token of the text.
+TEST(Lookahead, TheFirstWindowHoldsNoTokenThatTheRequestBansThere) {
+  const std::vector<TokenId> text = {5, 6, 7, 8, 9};
+  const auto first_window = [&](const SamplerOptions& options) {
+    const auto drafter = make_drafter("lookahead:window=2,ngram=3,text=off", {});
+    const auto state = drafter->start();
+    state->prompt_length = static_cast<int>(text.size());
+    drafter->observe(*state, {.tokens = text, .first_has_row = false});
+    const LogitChanges changes(options);
+    DraftTree tree(text.back());
+    DraftJob job{state.get(), nullptr, {64, 64, 64}, &tree};
+    job.position = static_cast<int>(text.size()) - 1;
+    job.changes = &changes;
+    drafter->propose({&job, 1});
+    const std::vector<TokenId> tokens = tree.tokens();
+    return std::vector<TokenId>(tokens.begin() + 1, tokens.end());
+  };
+  EXPECT_EQ(first_window({}), (std::vector<TokenId>{5, 9}));
+  EXPECT_EQ(first_window({.banned = {5}}), (std::vector<TokenId>{9, 9}));
+  EXPECT_EQ(first_window({.banned_early = {5}, .least_answer = 1}), (std::vector<TokenId>{9, 9}));
+}
+
 TEST(Lookahead, ARoundThatHasNoRoomForTheWholeWindowHasNone) {
   EXPECT_EQ(probes_of({3, 3, 3}), 3);
   EXPECT_EQ(probes_of({2, 3, 3}), 0);

@@ -56,6 +56,7 @@ class StagedModel : public testing::Test {
     DraftJob job{state.get(), nullptr, {8, 4, 1}, &tree, &random_, 5};
     job.sampler = &sampler_;
     job.changes = &changes_;
+    job.penalties = &penalties_;
     job.races = races;
     drafter->propose({&job, 1});
     EXPECT_GT(tree.draft_nodes(), 0);
@@ -68,6 +69,7 @@ class StagedModel : public testing::Test {
   PositionRandom random_{3, 0};
   SamplerOptions sampler_{.temperature = 1};
   LogitChanges changes_{SamplerOptions{.logit_bias = {{7, 1.0F}}}};
+  TextPenalties penalties_{1, {{7, 0.5, false}}};
 };
 
 TEST_F(StagedModel, TellsTheStageTheNoiseThatItDraftsWith) {
@@ -76,6 +78,7 @@ TEST_F(StagedModel, TellsTheStageTheNoiseThatItDraftsWith) {
   EXPECT_EQ(told.position, 5);
   EXPECT_EQ(told.sampler, &sampler_);
   EXPECT_EQ(told.changes, &changes_);
+  EXPECT_EQ(told.penalties, &penalties_);
   EXPECT_TRUE(told.races);
 }
 
@@ -98,6 +101,7 @@ TEST_F(StagedModel, TellsTheStageNothingOfDrawsWhereItsTokensAreTranslated) {
   EXPECT_EQ(told.random, nullptr);
   EXPECT_EQ(told.sampler, nullptr);
   EXPECT_EQ(told.changes, nullptr);
+  EXPECT_EQ(told.penalties, nullptr);
   EXPECT_FALSE(told.races);
 }
 

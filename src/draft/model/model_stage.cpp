@@ -60,6 +60,7 @@ std::vector<TokenId> ModelStage::guess(StageMemory& memory, std::span<const Toke
     job.position = task.job->position;
     job.sampler = task.job->sampler;
     job.changes = task.job->changes;
+    job.penalties = task.job->penalties;
     memory.state->prompt_length = task.job->state->prompt_length;
     job.races = task.races;
   }
