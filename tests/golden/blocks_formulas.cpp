@@ -1,6 +1,7 @@
 #include "blocks_formulas.h"
 
 #include <cmath>
+#include <numbers>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -46,6 +47,10 @@ Numbers concatenated(Numbers a, const Numbers& b) {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
+double gelu(double x) {
+  return x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x))) / 2;
+}
+
 /// RMSNorm of each run of as many numbers as there are weights.
 Numbers normed(Numbers x, const Numbers& weight) {
   for (std::size_t first = 0; first < x.size(); first += weight.size()) {
@@ -90,7 +95,9 @@ class Layer {
       const Numbers h = normed(e, part("post_attention_layernorm"));
       Numbers gate = times(part("mlp.gate_proj"), h);
       const Numbers up = times(part("mlp.up_proj"), h);
-      for (std::size_t i = 0; i < gate.size(); ++i) gate[i] *= sigmoid(gate[i]) * up[i];
+      const bool is_silu = files_.config.at("hidden_act") == "silu";
+      for (std::size_t i = 0; i < gate.size(); ++i)
+        gate[i] = (is_silu ? gate[i] * sigmoid(gate[i]) : gelu(gate[i])) * up[i];
       e = sum(e, times(part("mlp.down_proj"), gate));
     }
   }

@@ -318,6 +318,8 @@ const Variant kUnwritten[] = {
      }},
     {"found a bias of the attention's output", "dflash",
      [](HeadFiles& files) { add_to_layers(files, "o_proj.bias", 64); }},
+    {"found another activation than silu", "dflash",
+     [](HeadFiles& files) { files.config["hidden_act"] = "gelu_pytorch_tanh"; }},
     {"found a confidence that does not read the token before", "dspark",
      [](HeadFiles& files) {
        files.config["confidence_head_with_markov"] = false;

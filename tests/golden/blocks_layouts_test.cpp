@@ -256,13 +256,23 @@ TEST(BlockLayouts, TellByATensorWhatConfidenceReads) {
   EXPECT_FALSE(rounds_of("dspark:stop=0.1", files).empty());
 }
 
-TEST(BlockLayouts, OfDominoAreRefusedByTheirArchitecture) {
+TEST(BlockLayouts, OfDominoAndDflareAreRefusedByTheirArchitecture) {
+  for (const std::string name : {"DominoDraftModel", "QwenDFlareDraftModel"}) {
+    HeadFiles files = head_of("dflash");
+    files.config["architectures"] = Json::array({name});
+    const std::string message = test::message_of([&] { rounds_of("dflash", files); });
+    EXPECT_NE(message.find("\"architectures\": expected DFlashDraftModel"), std::string::npos)
+        << message;
+    EXPECT_NE(message.find("found [\"" + name + "\"]"), std::string::npos) << message;
+  }
+}
+
+TEST(BlockLayouts, OfAngelSlimAreOfficialOnesUnderAnotherName) {
   HeadFiles files = head_of("dflash");
-  files.config["architectures"] = {"DominoDraftModel"};
-  const std::string message = test::message_of([&] { rounds_of("dflash", files); });
-  EXPECT_NE(message.find("\"architectures\": expected DFlashDraftModel"), std::string::npos)
-      << message;
-  EXPECT_NE(message.find("found [\"DominoDraftModel\"]"), std::string::npos) << message;
+  const std::string drafter = "dflash:weights=f32,nodes=9";
+  const auto expected = rounds_of(drafter, files);
+  files.config["architectures"] = {"QwenDFlashDraftModel"};
+  expect_same_drafts(rounds_of(drafter, files), expected);
 }
 
 TEST(BlockLayouts, WithoutConfidenceCannotEndBranchesByIt) {

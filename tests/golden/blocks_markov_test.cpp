@@ -100,6 +100,15 @@ TEST_P(MarkovKinds, DraftChainsByTheirFormulas) {
   expect_formulas(formulas(tree[0].token), tree, 1);
 }
 
+TEST(BlockActivation, IsWhatTheConfigurationSays) {
+  HeadFiles files = head_of(MarkovKind::vanilla);
+  files.config["hidden_act"] = "gelu_pytorch_tanh";
+  const DraftTree tree = first_tree(eagle_target(), files, "topk=1");
+  EXPECT_EQ(tree.draft_nodes(), kPlaces);
+  const Formulas formulas(files, MarkovKind::vanilla, kPrompt, tree[0].token);
+  expect_formulas(formulas, tree, 1);
+}
+
 /// Whether a node's chance would be another if the node above its parent had the state of another
 /// one of its level.
 bool are_told_apart_by_states(const Formulas& formulas, const DraftTree& tree,

@@ -308,6 +308,8 @@ const Unwritten kUnwritten[] = {
     {"rows of masks (P-EAGLE)", "../blocks/peagle/head", [](HeadFiles&) {}},
     {"a norm before attention", "eagle1_head", add_prenorm},
     {"norms of q and k", "eagle1_head", add_norms_of_heads},
+    {"another activation than silu", "eagle3_head",
+     [](HeadFiles& files) { files.config["hidden_act"] = "gelu_pytorch_tanh"; }},
 };
 
 TEST(GgufHead, IsRefusedByThePartThatItHasNoPlaceFor) {
@@ -398,6 +400,23 @@ TEST(HeadLayers, OfEagle3MayBeSeveral) {
     EXPECT_NEAR(found[i].tree[1].log_p, expected[i].tree[1].log_p, 1e-5);
   }
   EXPECT_NE(found[0].tree.log_ps(), of_one_layer[0].tree.log_ps());
+}
+
+TEST(HeadTaps, MayHaveTheirNormsUnderSGLangsFirstNames) {
+  HeadFiles files = HeadFiles::read("eagle3_head");
+  const auto drafts = [&] {
+    const test::TemporaryFolder folder;
+    files.write(folder);
+    return drafts_of("eagle3", folder.path().string());
+  };
+  for (const auto& [tap, weight] :
+       {std::pair("0", 0.5F), std::pair("1", 2.0F), std::pair("2", 1.0F)})
+    files.add(std::string("fc_norm.") + tap + ".weight", {64}, std::vector<float>(64, weight));
+  const auto expected = drafts();
+  files.rename("fc_norm.0.weight", "aux_norm_low.weight");
+  files.rename("fc_norm.1.weight", "aux_norm_mid.weight");
+  files.rename("fc_norm.2.weight", "aux_norm_high.weight");
+  expect_same_drafts(drafts(), expected);
 }
 
 TEST(HeadEmbedding, AnEqualCopyOfTheTargetsTableIsNotKeptTwice) {

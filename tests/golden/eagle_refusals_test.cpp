@@ -94,6 +94,23 @@ const Refusal kRefusals[] = {
     {"LayersThatSlideWithoutAWindow", "eagle3_head",
      "\"sliding_window\": expected an integer in 1..",
      [](HeadFiles& f) { f.config["layer_types"] = Json::array({"sliding_attention"}); }},
+    {"AnotherActivation", "eagle3_head",
+     "\"hidden_act\": expected silu or gelu_pytorch_tanh, found \"relu\"",
+     [](HeadFiles& f) { f.config["hidden_act"] = "relu"; }},
+    {"AnotherActivationByGemmasKey", "eagle3_head",
+     "\"hidden_activation\": expected silu or gelu_pytorch_tanh, found \"relu\"",
+     [](HeadFiles& f) { f.config.erase("hidden_act"), f.config["hidden_activation"] = "relu"; }},
+    {"BiasOfTheGateAlone", "eagle3_head",
+     "\"up_proj.bias\": expected it, as \"gate_proj.bias\" says, found none",
+     [](HeadFiles& f) { f.add("midlayer.mlp.gate_proj.bias", {172}, std::vector<float>(172)); }},
+    {"BiasBesideTheGateAlone", "eagle3_head",
+     "\"up_proj.bias\": expected \"gate_proj.bias\" beside it, found none",
+     [](HeadFiles& f) { f.add("midlayer.mlp.up_proj.bias", {172}, std::vector<float>(172)); }},
+    {"NormOfKeysAlone", "eagle3_head", "\"midlayer.self_attn.k_norm.weight\" besides",
+     [](HeadFiles& f) { f.add("midlayer.self_attn.k_norm.weight", {8}, std::vector<float>(8)); }},
+    {"BiasOfASecondLayerAlone", "../blocks/peagle/head",
+     "\"layers.1.self_attn.o_proj.bias\" besides",
+     [](HeadFiles& f) { f.add("layers.1.self_attn.o_proj.bias", {64}, std::vector<float>(64)); }},
     {"ScaleOfLogits", "eagle3_head", "\"logit_scale\": expected a number in 1e-06..",
      [](HeadFiles& f) { f.config["logit_scale"] = 0; }},
     {"ParallelDraftsWithoutMasks", "eagle3_head",
@@ -109,6 +126,11 @@ const Refusal kRefusals[] = {
     {"SingleFeature", "eagle3_head", "\"use_aux_hidden_state\": expected true",
      [](HeadFiles& f) {
        f.config["eagle_config"] = {{"use_aux_hidden_state", false}};
+     }},
+    {"SingleFeatureWithoutFusion", "eagle3_head", "\"use_aux_hidden_state\": expected true",
+     [](HeadFiles& f) {
+       f.config["eagle_config"] = {{"use_aux_hidden_state", false}};
+       remove(f, "fc.weight");
      }},
 };
 
@@ -224,6 +246,15 @@ TEST(HeadFit, ListsOfLayersAreReadAsTheirMakersCount) {
     keys["eagle_aux_hidden_state_layer_ids"] = listed;
     EXPECT_EQ(taps_of(files), expected) << files.config;
   }
+}
+
+TEST(HeadFit, ListsOfAngelSlimNameLayersThatAreLeft) {
+  HeadFiles files = HeadFiles::read("eagle3_head");
+  files.config["architectures"] = Json::array({kVllm});
+  files.config["aux_hidden_states_layer_ids"] = {4, 15, 30};
+  EXPECT_EQ(taps_of(files), (std::vector<int>{5, 16, 31}));
+  files.config["eagle_aux_hidden_state_layer_ids"] = {8, 20, 31};
+  EXPECT_EQ(taps_of(files), (std::vector<int>{8, 20, 31})) << "the common key wins";
 }
 
 TEST(HeadFit, ListsOfTalonAreTakenAsTheyAre) {

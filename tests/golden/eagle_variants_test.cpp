@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <functional>
+#include <numbers>
 #include <random>
 
 #include "backend/index_list.h"
@@ -85,6 +86,15 @@ class PlainHead {
     return a;
   }
 
+  /// Of a value of the gate.
+  double activated(double x) const {
+    const Json& config = files_.config;
+    const std::string name =
+        config.value("hidden_act", config.value("hidden_activation", std::string("silu")));
+    if (name == "silu") return x / (1 + std::exp(-x));
+    return x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x))) / 2;
+  }
+
   Vector embedding(TokenId token) const {
     std::vector<float> row(kHidden);
     EagleTarget& target = eagle_target();
@@ -126,7 +136,7 @@ class PlainHead {
     const Vector n = normed(h, layer("post_attention_layernorm.weight"));
     Vector gate = product(layer("mlp.gate_proj"), n);
     const Vector up = product(layer("mlp.up_proj"), n);
-    for (std::size_t i = 0; i < gate.size(); ++i) gate[i] *= up[i] / (1 + std::exp(-gate[i]));
+    for (std::size_t i = 0; i < gate.size(); ++i) gate[i] = activated(gate[i]) * up[i];
     const Vector out = sum(h, product(layer("mlp.down_proj"), gate));
     return flag("norm_output") ? normed(out, "norm.weight") : out;
   }
@@ -306,6 +316,19 @@ const Variant kVariants[] = {
      }},
     {"Eagle3WithFcBias", "eagle3_head",
      [](HeadFiles& f) { f.config["bias"] = true, add_vector(f, "fc.bias", kHidden, 0); }},
+    {"Eagle1WithGelu", "eagle1_head",
+     [](HeadFiles& f) { f.config["hidden_act"] = "gelu_pytorch_tanh"; }},
+    {"Eagle3WithGeluByGemmasKey", "eagle3_head",
+     [](HeadFiles& f) {
+       f.config.erase("hidden_act");
+       f.config["hidden_activation"] = "gelu_pytorch_tanh";
+     }},
+    {"Eagle3WithBiasesOfTheFeedForward", "eagle3_head",
+     [](HeadFiles& f) {
+       add_vector(f, "midlayer.mlp.gate_proj.bias", 172, 0);
+       add_vector(f, "midlayer.mlp.up_proj.bias", 172, 0);
+       add_vector(f, "midlayer.mlp.down_proj.bias", kHidden, 0);
+     }},
     {"Eagle3WithBiasesAndHeadNorms", "eagle3_head",
      [](HeadFiles& f) {
        add_qkv_biases(f, "midlayer.self_attn.");

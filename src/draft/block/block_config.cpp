@@ -53,8 +53,14 @@ std::string speculators_kind(const Json& config) {
   return kind.is_string() ? kind.get<std::string>() : "";
 }
 
-/// Of block drafters with another head, which are refused by this name.
+/// Of block drafters with another head or fusion, which are refused by these names.
 constexpr std::string_view kDominoArchitecture = "DominoDraftModel";
+constexpr std::string_view kDflareArchitecture = "QwenDFlareDraftModel";
+
+/// The official name, and AngelSlim's.
+bool names_flash(std::string_view architecture) {
+  return architecture == "DFlashDraftModel" || architecture == "QwenDFlashDraftModel";
+}
 
 /// DeepSpec's names, and SpecForge's.
 bool names_spark(std::string_view architecture) {
@@ -78,9 +84,10 @@ BlockConfig::Layout block_layout_of(const BlockKeys& keys) {
   if (!speculators_kind(*keys.config).empty()) return BlockConfig::Layout::speculators;
   const std::string architecture = first_architecture(*keys.config);
   if (names_spark(architecture)) return BlockConfig::Layout::deepspec;
-  if (architecture != "DFlashDraftModel") {
+  if (!names_flash(architecture)) {
     keys.top.refuse("architectures",
-                    "DFlashDraftModel, DSparkDraftModel or one that ends in DSparkModel");
+                    "DFlashDraftModel, QwenDFlashDraftModel, DSparkDraftModel or one that ends in "
+                    "DSparkModel");
   }
   return BlockConfig::Layout::official;
 }
@@ -144,7 +151,7 @@ void read_layers(const HeadTensors& tensors, const BlockKeys& keys, BlockConfig&
   if (read_part(tensors, c, "self_attn.k_norm.weight", c.head_dim) != c.qk_norm) {
     fail("{}: expected norms of q and k, found one of them", tensors.doing());
   }
-  if (keys.layer.text_or("hidden_act", "silu") != "silu") keys.layer.refuse("hidden_act", "silu");
+  c.activation = read_activation(keys.layer);
 }
 
 /// Which layers slide, and in which a row of the block sees those before it only: in those that
@@ -310,8 +317,9 @@ bool is_block_head(const Checkpoint& checkpoint) {
   if (checkpoint.format == CheckpointFormat::gguf) return is_gguf_block(checkpoint);
   const std::string architecture = first_architecture(checkpoint.metadata);
   const std::string kind = speculators_kind(checkpoint.metadata);
-  const bool names_it = architecture.starts_with("DFlash") || architecture == kDominoArchitecture ||
-                        names_spark(architecture);
+  const bool names_it = architecture.starts_with("DFlash") || names_flash(architecture) ||
+                        names_spark(architecture) || architecture == kDominoArchitecture ||
+                        architecture == kDflareArchitecture;
   return names_it || kind == "dflash" || kind == "dspark";
 }
 

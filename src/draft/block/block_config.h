@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/input_transform.h"
 #include "core/feature_tap.h"
 #include "draft/head/head_tensors.h"
 #include "draft/head/logit_form.h"
@@ -52,6 +53,7 @@ struct BlockConfig {
   bool own_embedding = false;
   bool reduced_vocabulary = false;
   bool qkv_bias = false, output_bias = false, qk_norm = false;
+  InputTransform activation = InputTransform::silu_gate;
   int markov_rank = 0;  // DSpark: a bias by the token before; 0: none
   int markov_rows = 0;  // tokens that have one
   MarkovKind markov_kind = MarkovKind::vanilla;

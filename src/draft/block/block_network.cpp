@@ -19,6 +19,7 @@ LayerPlan block_plan_of(const BlockConfig& config) {
   plan.intermediate = config.intermediate;
   plan.norm_epsilon = config.norm_epsilon;
   plan.rough = true;
+  plan.activation = config.activation;
   return plan;
 }
 

@@ -89,6 +89,7 @@ void BlockWriter::check_parts() const {
   refuse(!config_.qk_norm, "no norms of q and k");
   refuse(config_.qkv_bias, "biases of q, k and v");
   refuse(config_.output_bias, "a bias of the attention's output");
+  refuse(config_.activation != InputTransform::silu_gate, "another activation than silu");
   refuse(config_.markov_kind != MarkovKind::vanilla,
          fmt::format("a bias by the token before of the kind {}", name_of(config_.markov_kind)));
   refuse(config_.confidence && !config_.confidence_reads_markov,

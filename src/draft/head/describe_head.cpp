@@ -35,6 +35,8 @@ Json describe_head(const Checkpoint& checkpoint) {
   note(config.fc_bias, "fc bias");
   note(config.qkv_bias, "q, k and v biases");
   note(config.output_bias, "attention output bias");
+  note(config.mlp_bias, "feed-forward biases");
+  note(config.activation == InputTransform::gelu_tanh_gate, "gelu");
   note(config.qk_norm || config.head_layer_norms, "q and k norms");
   note(config.own_embedding, "own embedding");
   note(config.draft_vocabulary != 0 && !config.shared_output, "own output matrix");

@@ -110,6 +110,8 @@ void Writer::check_parts() const {
   const bool eagle1 = config_.generation == HeadGeneration::eagle1;
   refuse(config_.generation == HeadGeneration::peagle, "rows of masks (P-EAGLE)");
   refuse(config_.qk_norm || config_.head_layer_norms, "norms of q and k");
+  refuse(config_.mlp_bias, "biases of the feed-forward network");
+  refuse(config_.activation != InputTransform::silu_gate, "another activation than silu");
   refuse(config_.tap_norms > 0, "a norm per tap");
   refuse(config_.norm_output, "a normed output fed back");
   refuse(eagle1 && (config_.embedding_norm || config_.feature_norm), "norms before fc");

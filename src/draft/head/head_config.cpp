@@ -1,6 +1,7 @@
 #include "draft/head/head_config.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <memory>
 #include <utility>
 
@@ -78,6 +79,20 @@ bool read_optional(const HeadTensors& tensors, std::string_view name, std::int64
   return present;
 }
 
+using SizedName = std::pair<std::string_view, int>;
+
+/// Biases of which either all are there, as the first is, or none.
+bool read_biases(const HeadTensors& tensors, std::initializer_list<SizedName> biases, bool promised,
+                 std::string_view key) {
+  const auto& [first, size_of_first] = *biases.begin();
+  const bool present = read_optional(tensors, first, size_of_first, promised, key);
+  for (const auto& [name, size] : biases) {
+    if (read_optional(tensors, name, size, present, first) == present) continue;
+    fail("{}: {}: expected {} beside it, found none", tensors.doing(), quote(name), quote(first));
+  }
+  return present;
+}
+
 /// [heads, head_dim], or fewer rows that each stand for as many heads which follow each other, as
 /// Lumina-mGPT has them.
 void require_head_norm(const HeadTensors& tensors, const std::string& name, int heads,
@@ -89,7 +104,8 @@ void require_head_norm(const HeadTensors& tensors, const std::string& name, int 
 void read_head_norms(const HeadTensors& tensors, HeadConfig& config) {
   if (!config.head_layer_norms) {
     config.qk_norm = read_optional(tensors, "q_norm.weight", config.head_dim, false, "");
-    read_optional(tensors, "k_norm.weight", config.head_dim, config.qk_norm, "q_norm.weight");
+    if (config.qk_norm)
+      read_optional(tensors, "k_norm.weight", config.head_dim, true, "q_norm.weight");
     return;
   }
   for (const std::string_view part : {"weight", "bias"}) {
@@ -117,23 +133,24 @@ void read_attention(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig
   config.heads = counts.heads;
   config.kv_heads = counts.kv_heads;
 
-  const bool promised = keys.layer.flag_or("qkv_bias", false);
-  config.qkv_bias = read_optional(tensors, "q_proj.bias", q_rows, promised, "qkv_bias");
-  for (const std::string_view name : {"k_proj.bias", "v_proj.bias"}) {
-    if (read_optional(tensors, name, k_rows, config.qkv_bias, "q_proj.bias") != config.qkv_bias) {
-      fail("{}: {}: expected \"q_proj.bias\" beside it, found none", tensors.doing(), quote(name));
-    }
-  }
+  config.qkv_bias = read_biases(
+      tensors, {{"q_proj.bias", q_rows}, {"k_proj.bias", k_rows}, {"v_proj.bias", k_rows}},
+      keys.layer.flag_or("qkv_bias", false), "qkv_bias");
   config.output_bias = read_optional(tensors, "o_proj.bias", config.hidden, false, "");
   read_head_norms(tensors, config);
 }
 
 void read_feed_forward(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
-  if (keys.layer.text_or("hidden_act", "silu") != "silu") keys.layer.refuse("hidden_act", "silu");
+  config.activation = read_activation(keys.layer);
   config.intermediate = tensor_rows(require_matrix(tensors, "gate_proj.weight", config.hidden));
   tensors.require("up_proj.weight", {config.intermediate, config.hidden});
   tensors.require("down_proj.weight", {config.hidden, config.intermediate});
   tensors.require("post_attention_layernorm.weight", {config.hidden});
+  config.mlp_bias = read_biases(tensors,
+                                {{"gate_proj.bias", config.intermediate},
+                                 {"up_proj.bias", config.intermediate},
+                                 {"down_proj.bias", config.hidden}},
+                                false, "");
 }
 
 /// The official code drops `rope_theta` when there is a scaling (docs/methods.md 2.4).
@@ -190,19 +207,29 @@ void read_eagle1_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
                     layer_norms ? "layernorms" : "skip_output_norm");
 }
 
-/// SpecForge, SGLang and ModelOpt list in `eagle_config` the layers that are left, vLLM in its own
-/// layout those that are entered, as it does at the top, where speculators and Talon's trainer list
-/// them, too (docs/methods.md 2.4).
+/// SpecForge, SGLang and ModelOpt list in `eagle_config` the layers that are left, AngelSlim under
+/// a name of its own; vLLM in its own layout those that are entered, as it does at the top, where
+/// speculators and Talon's trainer list them, too (docs/methods.md 2.4).
 void read_tap_layers(const HeadKeys& keys, HeadConfig& config) {
   constexpr std::string_view kSure = "tap_layers", kIds = "eagle_aux_hidden_state_layer_ids";
+  constexpr std::string_view kOfAngelSlim = "aux_hidden_states_layer_ids";
   const bool is_sure = keys.top.has(kSure);
   const bool is_nested = !is_sure && keys.eagle && keys.eagle->has(kIds);
-  const bool are_left = is_nested && config.layout != HeadLayout::vllm;
+  const bool is_usual = is_sure || is_nested || keys.top.has(kIds);
+  const bool is_of_angel_slim = !is_usual && keys.top.has(kOfAngelSlim);
+  const bool are_left = is_of_angel_slim || (is_nested && config.layout != HeadLayout::vllm);
   const ConfigKeys& from = is_nested ? *keys.eagle : keys.top;
-  for (const TokenId id : from.tokens(is_sure ? kSure : kIds, Limits::kLayers))
+  const std::string_view key = is_sure ? kSure : is_of_angel_slim ? kOfAngelSlim : kIds;
+  for (const TokenId id : from.tokens(key, Limits::kLayers))
     config.tap_layers.push_back(id + (are_left ? 1 : 0));
   if (is_sure || keys.top.has("talon")) return;
   config.tap_count = are_left ? TapCount::left : TapCount::entered;
+}
+
+/// Heads of the target's last vector alone have no `fc`.
+void refuse_single_feature(const HeadKeys& keys) {
+  constexpr std::string_view kSeveral = "use_aux_hidden_state";
+  if (keys.eagle && !keys.eagle->flag_or(kSeveral, true)) keys.eagle->refuse(kSeveral, "true");
 }
 
 void read_eagle3_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
@@ -227,9 +254,6 @@ void read_eagle3_parts(const HeadTensors& tensors, const HeadKeys& keys, HeadCon
   }
   config.norm_before_residual = keys.flag("norm_before_residual");
   config.norm_output = keys.flag("norm_output");
-  if (keys.eagle && !keys.eagle->flag_or("use_aux_hidden_state", true)) {
-    keys.eagle->refuse("use_aux_hidden_state", "true");
-  }
   if (keys.top.flag_or("parallel_drafting", false) && !tensors.has("mask_hidden")) {
     fail("{}: \"mask_hidden\": expected it, as \"parallel_drafting\" says, found none",
          tensors.doing());
@@ -270,6 +294,30 @@ void read_head_vocabularies(const HeadTensors& tensors, const HeadKeys& keys, He
   config.draft_vocabulary = drafted;
 }
 
+/// The biases and norms of an ordinary layer, which has those that the first one has: others are
+/// tensors without meaning. layer: what their names begin with.
+void require_parts_of_first(const HeadTensors& tensors, const std::string& layer,
+                            const HeadConfig& config) {
+  const int q = config.heads * config.head_dim, k = config.kv_heads * config.head_dim;
+  const auto require = [&](bool has_first, std::string_view of_first,
+                           std::initializer_list<SizedName> parts) {
+    if (!has_first) return;
+    for (const auto& [part, size] : parts)
+      read_optional(tensors, fmt::format("{}{}", layer, part), size, true, of_first);
+  };
+  require(
+      config.qkv_bias, "q_proj.bias",
+      {{"self_attn.q_proj.bias", q}, {"self_attn.k_proj.bias", k}, {"self_attn.v_proj.bias", k}});
+  require(config.output_bias, "o_proj.bias", {{"self_attn.o_proj.bias", config.hidden}});
+  require(config.mlp_bias, "gate_proj.bias",
+          {{"mlp.gate_proj.bias", config.intermediate},
+           {"mlp.up_proj.bias", config.intermediate},
+           {"mlp.down_proj.bias", config.hidden}});
+  require(
+      config.qk_norm, "q_norm.weight",
+      {{"self_attn.q_norm.weight", config.head_dim}, {"self_attn.k_norm.weight", config.head_dim}});
+}
+
 /// Ordinary layers behind the first. Of heads with one layer the number in the files is at times
 /// the target's.
 void read_further_layers(const HeadTensors& tensors, const HeadKeys& keys, HeadConfig& config) {
@@ -288,15 +336,7 @@ void read_further_layers(const HeadTensors& tensors, const HeadKeys& keys, HeadC
     tensors.require(name("mlp.down_proj.weight"), {h, config.intermediate});
     tensors.require(name("input_layernorm.weight"), {h});
     tensors.require(name("post_attention_layernorm.weight"), {h});
-    const auto bias = [&](std::string_view part, int size, bool promised) {
-      read_optional(tensors, name(part), size, promised, "q_proj.bias");
-    };
-    bias("self_attn.q_proj.bias", q, config.qkv_bias);
-    bias("self_attn.k_proj.bias", k, config.qkv_bias);
-    bias("self_attn.v_proj.bias", k, config.qkv_bias);
-    bias("self_attn.o_proj.bias", h, config.output_bias);
-    for (const std::string_view norm : {"self_attn.q_norm.weight", "self_attn.k_norm.weight"})
-      read_optional(tensors, name(norm), config.head_dim, config.qk_norm, "q_norm.weight");
+    require_parts_of_first(tensors, name(""), config);
   }
   const int promised = keys.layer.integer_or("num_hidden_layers", 1, Limits::kLayers, 0);
   const bool counts = config.further_layers > 0 || tensors.has("mask_hidden");
@@ -340,6 +380,7 @@ HeadConfig read_head_config(const Checkpoint& checkpoint, const HeadTensors& ten
   config.interleaved_rope = config.layout == HeadLayout::gguf;
   config.generation =
       tensors.has("hidden_norm.weight") ? HeadGeneration::eagle3 : HeadGeneration::eagle1;
+  if (config.generation == HeadGeneration::eagle3) refuse_single_feature(keys);
   config.hidden = tensor_rows(require_matrix(tensors, "fc.weight"));
   config.target_hidden = keys.top.integer_or("target_hidden_size", 1, Limits::kWidth, 0);
   if (config.generation == HeadGeneration::eagle1) {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/input_transform.h"
 #include "draft/head/head_tensors.h"
 #include "draft/head/logit_form.h"
 #include "io/checkpoint.h"
@@ -57,6 +58,8 @@ struct HeadConfig {
   bool fc_bias = false;
   bool qkv_bias = false;
   bool output_bias = false;  // of the attention's output projection
+  bool mlp_bias = false;
+  InputTransform activation = InputTransform::silu_gate;
   bool qk_norm = false;
   bool head_layer_norms = false;           // LayerNorms of their own for all heads of q and k
   bool embedding_norm = false;             // EAGLE-1 variants; EAGLE-3 always has it
@@ -89,6 +92,10 @@ struct HeadConfig {
 /// The layers that EAGLE-3 taps where nothing else is said: 2, the middle and the last but two;
 /// where a shallow target makes these coincide, the second, the middle and the last one.
 std::vector<int> usual_tap_layers(int layers);
+
+/// The layers of its list as Talon counts them, for a target of so many: the usual ones are told
+/// whichever way they were counted, and one that no layer of the target leaves was entered.
+std::vector<int> counted_taps(const HeadConfig& config, int target_layers);
 
 /// Throws Error naming the key or tensor that is missing, contradicts another or is of an unknown
 /// variant.

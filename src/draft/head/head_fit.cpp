@@ -53,23 +53,6 @@ void fit_width(const HeadConfig& config, const ModelConfig& target, const std::s
   }
 }
 
-/// The target layers whose inputs are wanted, as this target has so many. The usual ones are told
-/// whichever way they were counted, and one that no layer of the target leaves was entered.
-std::vector<int> counted_taps(const HeadConfig& config, int target_layers) {
-  const std::vector<int>& read = config.tap_layers;
-  if (config.tap_count == TapCount::sure || read.empty()) return read;
-  const auto moved = [&](int by) {
-    std::vector<int> layers = read;
-    for (int& layer : layers) layer += by;
-    return layers;
-  };
-  const std::vector<int> usual = usual_tap_layers(target_layers);
-  const bool are_official = usual.front() == kFirstOfficialTap;
-  if (are_official && (moved(1) == usual || moved(-1) == usual)) return usual;
-  const bool is_beyond = std::ranges::max(read) == target_layers + 1;
-  return config.tap_count == TapCount::left && is_beyond ? moved(-1) : read;
-}
-
 std::vector<FeatureTap> fit_taps(const HeadConfig& config, const ModelConfig& target,
                                  const std::string& doing) {
   const int width = config.feature_width / target.hidden;
@@ -101,6 +84,21 @@ std::vector<int> usual_tap_layers(int layers) {
   const std::vector<int> official = {kFirstOfficialTap, layers / 2, layers - 3};
   const bool ascending = official[0] < official[1] && official[1] < official[2];
   return ascending ? official : std::vector<int>{1, layers / 2, layers - 1};
+}
+
+std::vector<int> counted_taps(const HeadConfig& config, int target_layers) {
+  const std::vector<int>& read = config.tap_layers;
+  if (config.tap_count == TapCount::sure || read.empty()) return read;
+  const auto moved = [&](int by) {
+    std::vector<int> layers = read;
+    for (int& layer : layers) layer += by;
+    return layers;
+  };
+  const std::vector<int> usual = usual_tap_layers(target_layers);
+  const bool are_official = usual.front() == kFirstOfficialTap;
+  if (are_official && (moved(1) == usual || moved(-1) == usual)) return usual;
+  const bool is_beyond = std::ranges::max(read) == target_layers + 1;
+  return config.tap_count == TapCount::left && is_beyond ? moved(-1) : read;
 }
 
 bool has_pairwise_rows(const HeadConfig& config, const ModelConfig& target) {

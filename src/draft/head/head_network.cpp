@@ -59,7 +59,8 @@ LayerPlan head_plan_of(const HeadConfig& config, const PairWindow& window) {
           .window = window.newest > 0 ? window.newest + window.sinks : 0,
           .rough = true,
           .head_norm = config.head_layer_norms ? LayerPlan::HeadNorm::layer_per_head
-                                               : LayerPlan::HeadNorm::none};
+                                               : LayerPlan::HeadNorm::none,
+          .activation = config.activation};
 }
 
 }  // namespace

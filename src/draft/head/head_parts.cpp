@@ -55,6 +55,14 @@ std::string_view rope_kind(const ConfigKeys& layer, bool is_of_speculators) {
   return is_of_speculators && parts && parts->has(kSliding) ? kSliding : "full_attention";
 }
 
+InputTransform read_activation(const ConfigKeys& keys) {
+  const std::string_view key = keys.has("hidden_act") ? "hidden_act" : "hidden_activation";
+  const std::string name = keys.text_or(key, "silu");
+  if (name == "silu" || name == "swish") return InputTransform::silu_gate;
+  if (name == "gelu_pytorch_tanh" || name == "gelu_new") return InputTransform::gelu_tanh_gate;
+  keys.refuse(key, "silu or gelu_pytorch_tanh");
+}
+
 int tensor_rows(const StoredTensor& tensor) { return static_cast<int>(tensor.shape[0]); }
 int tensor_columns(const StoredTensor& tensor) { return static_cast<int>(tensor.shape[1]); }
 

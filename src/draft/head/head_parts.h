@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/input_transform.h"
 #include "core/error.h"
 #include "draft/head/head_tensors.h"
 #include "io/checkpoint.h"
@@ -30,6 +31,11 @@ std::string_view rope_kind(const ConfigKeys& layer, bool is_of_speculators);
 /// REQUIRES: the tensor has such a dimension.
 int tensor_rows(const StoredTensor& tensor);
 int tensor_columns(const StoredTensor& tensor);
+
+/// What the feed-forward network of a head makes of its gate: by `hidden_act`, without which
+/// `hidden_activation` counts, Gemma's name of it; silu where neither is there. Throws Error naming
+/// the key.
+InputTransform read_activation(const ConfigKeys& keys);
 
 struct HeadCounts {
   int heads;

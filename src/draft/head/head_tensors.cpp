@@ -33,6 +33,9 @@ constexpr Pair kRenamed[] = {
     {"lm_head_layernorm.weight", "norm.weight"},
     {"enorm.weight", "embedding_norm.weight"},  // vLLM, HASS with add_para_norm
     {"hnorm.weight", "feature_norm.weight"},
+    {"aux_norm_low.weight", "fc_norm.0.weight"},  // SGLang, EAGLE-3.1's first name
+    {"aux_norm_mid.weight", "fc_norm.1.weight"},
+    {"aux_norm_high.weight", "fc_norm.2.weight"},
 };
 
 // Used in training only, or constants that follow from the configuration.

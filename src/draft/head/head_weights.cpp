@@ -169,6 +169,9 @@ void HeadLoader::load_layer(const std::string& prefix, LayerWeights& layer) {
   layer.gate = matrix(mlp + "gate_proj.weight");
   layer.up = matrix(mlp + "up_proj.weight");
   layer.down = matrix(mlp + "down_proj.weight");
+  layer.gate_bias = vector(mlp + "gate_proj.bias", config_.mlp_bias);
+  layer.up_bias = vector(mlp + "up_proj.bias", config_.mlp_bias);
+  layer.down_bias = vector(mlp + "down_proj.bias", config_.mlp_bias);
 }
 
 /// The head's own table wins over the target's; an equal copy, as in all official EAGLE-1 files, is

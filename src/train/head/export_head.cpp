@@ -390,8 +390,10 @@ void import_head(const std::filesystem::path& path, const HeadShape& shape,
   parameters.refresh_low();
 }
 
-void check_form(const std::filesystem::path& path, HeadKind kind, const DatasetInfo& data) {
-  if (kind != HeadKind::eagle3 && kind != HeadKind::peagle) return;
+void check_form(const std::filesystem::path& path, HeadKind kind, const DatasetInfo& data,
+                const ModelConfig& target) {
+  const bool taps_layers = kind == HeadKind::eagle3 || kind == HeadKind::peagle;
+  if (!taps_layers && kind != HeadKind::eagle) return;
   const std::string doing = fmt::format("import head {}", path.string());
   const Checkpoint checkpoint = open_checkpoint(path);
   const HeadConfig config = read_head_config(checkpoint, HeadTensors(checkpoint));
@@ -401,10 +403,15 @@ void check_form(const std::filesystem::path& path, HeadKind kind, const DatasetI
     if (!is_set) continue;
     fail("{}: \"{}\": expected false, as heads are trained here, found true", doing, key);
   }
+  if (config.activation != InputTransform::silu_gate)
+    fail("{}: \"hidden_act\": expected silu, as heads are trained here, found another", doing);
+  if (!taps_layers) return;
   const auto streams = std::span(data.taps).first(data.taps.size() - 1);  // then the last vector
-  if (config.tap_layers.empty() || std::ranges::equal(config.tap_layers, streams)) return;
+  std::vector<int> layers = counted_taps(config, target.layers);
+  if (layers.empty()) layers = usual_tap_layers(target.layers);
+  if (std::ranges::equal(layers, streams)) return;
   fail("{}: tap layers: expected {}, as the data has, found {}", doing, fmt::join(streams, ", "),
-       fmt::join(config.tap_layers, ", "));
+       fmt::join(layers, ", "));
 }
 
 }  // namespace talon

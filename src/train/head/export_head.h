@@ -40,10 +40,11 @@ bool is_head_file(const std::filesystem::path& path);
 void import_head(const std::filesystem::path& path, const HeadShape& shape,
                  ParameterStore& parameters);
 
-/// Throws Error for an EAGLE-3 or P-EAGLE head whose configuration says that it computes otherwise
+/// Throws Error for an EAGLE or P-EAGLE head whose configuration says that it computes otherwise
 /// than those trained here, or taps other layers of the target than `data` has the streams of: its
 /// tensors would fit all the same.
-void check_form(const std::filesystem::path& path, HeadKind kind, const DatasetInfo& data);
+void check_form(const std::filesystem::path& path, HeadKind kind, const DatasetInfo& data,
+                const ModelConfig& target);
 
 /// The tokens that a head drafts, ascending; none if it drafts all, or `path` is a checkpoint of
 /// training.

@@ -178,6 +178,42 @@ TEST(TrainHead, HeadOfAnotherFormIsRefusedByWhatItsConfigurationSays) {
   EXPECT_NE(failure.find("expected 1, 2, 4, as the data has, found 1, 2, 3"), std::string::npos)
       << failure;
   EXPECT_EQ(failure_with("tap_layers", own["tap_layers"]), "");
+  const std::string of_gelu = failure_with("hidden_act", "gelu_pytorch_tanh");
+  EXPECT_NE(of_gelu.find("\"hidden_act\": expected silu"), std::string::npos) << of_gelu;
+}
+
+/// As for drafting: what its list means for this target, or the usual layers without one.
+TEST(TrainHead, LayersOfAHeadAreComparedAsTheyAreMeant) {
+  DataFolder data, first;
+  write_stories(data.path(), 12);
+  HeadTrainOptions options = small_run(data, first);
+  options.epochs = 0.001;  // one step
+  const std::filesystem::path head = train(options).head;
+  ModelConfig target = read_model_config(open_checkpoint(kTarget));
+  target.layers = 32;
+  const Json own = Json::parse(bytes_of(head / "config.json"));
+  const auto check = [&](const Json& listed, std::vector<int> streams) -> std::string {
+    Json config = own;
+    for (const char* key : {"tap_layers", "talon"}) config.erase(key);
+    if (!listed.empty()) config["eagle_config"] = {{"eagle_aux_hidden_state_layer_ids", listed}};
+    std::ofstream(head / "config.json") << config.dump();
+    streams.push_back(-1);
+    DatasetInfo info;
+    info.taps = std::move(streams);
+    try {
+      check_form(head, HeadKind::eagle3, info, target);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::vector<int> usual = {2, 16, 29};
+  EXPECT_EQ(check({1, 15, 28}, usual), "");
+  EXPECT_EQ(check(usual, usual), "");  // as vLLM counts
+  EXPECT_EQ(check({}, usual), "");
+  const std::string failure = check({}, {8, 16, 29});
+  EXPECT_NE(failure.find("expected 8, 16, 29, as the data has, found 2, 16, 29"), std::string::npos)
+      << failure;
 }
 
 TEST(TokenCounts, OfFewNewTextsDoNotOutweighWhatTheHeadBeforeDrafts) {

@@ -132,7 +132,7 @@ void HeadTrainer::prepare(const Checkpoint& target) {
 
 void HeadTrainer::set_values(const Checkpoint& target) {
   if (!options_.start.empty()) {
-    load_start(options_.start, shape_, data_.info(), *parameters_);
+    load_start(options_.start, shape_, data_.info(), config_, *parameters_);
     drafted_before_ = drafted_tokens(options_.start, config_.vocabulary);
     return;
   }

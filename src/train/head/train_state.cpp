@@ -148,10 +148,10 @@ std::optional<FeatureScales> stored_scales(const std::filesystem::path& file) {
 }
 
 void load_start(const std::filesystem::path& path, const HeadShape& shape, const DatasetInfo& data,
-                ParameterStore& parameters) {
+                const ModelConfig& target, ParameterStore& parameters) {
   if (is_head_file(path)) {
     import_head(path, shape, parameters);
-    return check_form(path, shape.kind, data);
+    return check_form(path, shape.kind, data, target);
   }
   copy_tensor(read_safetensors(path), "average", parameters.values());
   parameters.refresh_low();

@@ -48,9 +48,9 @@ void load_checkpoint(const std::filesystem::path& file, const Json& settings, Tr
 /// and where there is no such checkpoint.
 std::optional<FeatureScales> stored_scales(const std::filesystem::path& checkpoint);
 
-/// Values to start another run, on `data`, from: the average of a checkpoint of the same kind of
-/// head, or a head (import_head, check_form).
+/// Values to start another run, on `data` of `target`, from: the average of a checkpoint of the
+/// same kind of head, or a head (import_head, check_form).
 void load_start(const std::filesystem::path& path, const HeadShape& shape, const DatasetInfo& data,
-                ParameterStore& parameters);
+                const ModelConfig& target, ParameterStore& parameters);
 
 }  // namespace talon

@@ -192,6 +192,10 @@ HeadShape head_shape(HeadKind kind, const ModelConfig& target, const FeatureScal
 
 TargetTables read_target_tables(const Checkpoint& target, const ModelConfig& config, int positions,
                                 torch::ScalarType low, torch::Device device, bool rounds) {
+  if (config.output_matrix_bias) {
+    fail("train head: {}: expected an output matrix without a bias, found one of {}",
+         target.path.string(), config.architecture);
+  }
   const TensorNames names = TensorNames::of(target.format, config);
   const auto options = torch::TensorOptions().dtype(low).device(device);
   const TargetTensors tensors(target);
