@@ -43,8 +43,9 @@ TEST_P(OperationConformance, LinearOfEveryStoredTypeAndTransform) {
 TEST_P(OperationConformance, LinearAfterEveryTransform) {
   using enum InputTransform;
   const TestMatrix matrix = random_matrix(StorageType::f32, 33, 200, 1);
-  for (const InputTransform transform : {rms_norm, layer_norm, silu_gate, gelu_tanh_gate,
-                                         clamped_swiglu, sigmoid_gate, gelu_tanh, gelu_erf}) {
+  for (const InputTransform transform :
+       {rms_norm, layer_norm, silu_gate, gelu_tanh_gate, clamped_swiglu, sigmoid_gate, gelu_tanh,
+        gelu_erf, relu_squared}) {
     const auto what = fmt::format("transform {}", static_cast<int>(transform));
     check(Tolerance::kFloat32, what, [&](Device& device) {
       const auto weight = device->load_weight(matrix.stored, WeightLayout::as_stored);

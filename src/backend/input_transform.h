@@ -14,6 +14,7 @@ enum class InputTransform {
   sigmoid_gate,    // b / (1 + e^-a)
   gelu_tanh,       // gelu(x), by its tanh formula
   gelu_erf,        // gelu(x) = x * (1 + erf(x / sqrt(2))) / 2
+  relu_squared,    // max(x, 0)^2
 };
 inline constexpr float kSwigluLimit = 7.0F;
 inline constexpr float kSwigluSlope = 1.702F;

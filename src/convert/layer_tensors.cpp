@@ -201,6 +201,17 @@ LayerTensors::Order LayerTensors::head_order(int heads, int head_dim, const Laye
   return order;
 }
 
+/// In the order of the rows whose results they weigh.
+void LayerTensors::add_layer_norms_of_heads(int layer, const LayerPlan& plan,
+                                            const LayerWeights& w) {
+  const auto add_one = [&](const std::string& name, int heads, const Buffer& norm) {
+    add(layer_tensor(name, layer), {heads, plan.head_dim},
+        {{keep(norm), head_order(heads, plan.head_dim, plan)}});
+  };
+  add_one(names_.q_norm, plan.heads, w.q_norm);
+  add_one(names_.k_norm, plan.kv_heads, w.k_norm);
+}
+
 void LayerTensors::add_projections(int layer, const LayerPlan& plan, const LayerWeights& w) {
   using HeadNorm = LayerPlan::HeadNorm;
   if (plan.head_norm == HeadNorm::per_head || plan.head_norm == HeadNorm::per_row ||
@@ -209,6 +220,7 @@ void LayerTensors::add_projections(int layer, const LayerPlan& plan, const Layer
     add_vector(layer_tensor(names_.q_norm, layer), w.q_norm);
     add_vector(layer_tensor(names_.k_norm, layer), w.k_norm);
   }
+  if (plan.head_norm == HeadNorm::layer_per_head) add_layer_norms_of_heads(layer, plan, w);
   if (target_.forms.fused_qkv) return add_fused_projections(layer, plan, w);
   const auto add_one = [&](const std::string& name, const std::unique_ptr<Weight>& weight,
                            const Buffer& bias, const Order& order) {

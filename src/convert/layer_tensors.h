@@ -38,6 +38,7 @@ class LayerTensors {
   void add_stack(std::string name, std::vector<const Weight*> weights);
 
   void add_projections(int layer, const LayerPlan& plan, const LayerWeights& weights);
+  void add_layer_norms_of_heads(int layer, const LayerPlan& plan, const LayerWeights& weights);
   void add_gated_queries(int layer, const LayerPlan& plan, const LayerWeights& weights);
   void add_fused_projections(int layer, const LayerPlan& plan, const LayerWeights& weights);
   void add_feed_forward(int layer, const LayerPlan& plan, const LayerWeights& weights);

@@ -66,6 +66,8 @@ Checkpoint ModelTensors::outline() const {
   if (first.head_norm != LayerPlan::HeadNorm::none) {
     add("blk.0.attn_q_norm.weight", {first.head_dim});
   }
+  const TensorNames from = TensorNames::of(model_.format, config_);
+  if (from.ffn_norm != from.attention_norm) add("blk.0.ffn_norm.weight", {config_.hidden});
   for (std::size_t i = 0; i < config_.plans.size(); ++i) {
     const LayerPlan& plan = config_.plans[i];
     const auto add_if = [&](bool has, std::string_view name) {
@@ -115,6 +117,9 @@ void ModelTensors::show_tables(TensorLoader& tensors, LayerLoader& layers, Backe
   if (c.final_norm_bias) {
     out.add_vector(names_.final_norm + ".bias",
                    tensors.vector(from.final_norm + ".bias", c.hidden));
+  }
+  if (c.output_matrix_bias) {
+    out.add_vector(names_.output_bias(), tensors.vector(from.output_bias(), c.vocabulary));
   }
   for (const GgufVector& vector : vectors_) {
     out.add_values(vector.name, {static_cast<std::int64_t>(vector.values.size())}, vector.values);

@@ -63,7 +63,8 @@ ModelFacts facts_of(const ModelConfig& c) {
                       {"cap of logits", rounded(c.logit_cap)},
                       {"per-layer embedding size", c.per_layer_input},
                       {"final norm", word(c.final_norm)},
-                      {"bias of the final norm", c.final_norm_bias}};
+                      {"bias of the final norm", c.final_norm_bias},
+                      {"bias of the output matrix", c.output_matrix_bias}};
   if (scales) {
     facts.emplace_back(
         "query scaling",
@@ -116,6 +117,7 @@ ModelFacts facts_of(const LayerPlan& p, int context) {
       {"norms behind", p.post_norms},
       {"norms of heads", word(p.head_norm)},
       {"weights of norms behind the rotation", p.head_norm_weights},
+      {"biases of norms of heads", p.head_norm_bias},
       {"norm of values", p.value_norm},
       {"keys as values", p.keys_are_values},
       {"biases of q, k, v", p.qkv_bias},

@@ -6,7 +6,12 @@
 namespace talon {
 namespace {
 
-constexpr float kHeadNormEpsilon = 1e-5F;  // of LayerNorms; the files do not tell
+/// Of LayerNorms of heads: that of the layer's own LayerNorms. Beside RMSNorms, as Chameleon has
+/// them, the files do not tell.
+float head_norm_epsilon(const LayerPlan& plan) {
+  constexpr float kUsual = 1e-5F;
+  return plan.norm == LayerPlan::Norm::layer ? plan.norm_epsilon : kUsual;
+}
 
 InputTransform norm_of(const LayerPlan& plan, const Buffer& weight) {
   if (!weight) return InputTransform::none;
@@ -118,13 +123,14 @@ View BlockRunner::attended(const LayerPlan& plan, const LayerWeights& w, const B
   return out;
 }
 
-/// LayerNorm of each head's columns (Chameleon, arXiv:2405.09818).
-void BlockRunner::norm_heads(const View& x, int head_dim, const Buffer& weight,
+/// LayerNorm of each head's columns (Chameleon, arXiv:2405.09818; Command R+).
+void BlockRunner::norm_heads(const LayerPlan& plan, const View& x, const Buffer& weight,
                              const Buffer& bias) {
-  for (int first = 0; first < x.cols; first += head_dim) {
-    const View head = x.col_range(first, head_dim);
-    backend_.layer_norm(head, weight.view().col_range(first, head_dim),
-                        bias.view().col_range(first, head_dim), kHeadNormEpsilon, head);
+  const float epsilon = head_norm_epsilon(plan);
+  for (int first = 0; first < x.cols; first += plan.head_dim) {
+    const View head = x.col_range(first, plan.head_dim);
+    const View shift = bias ? bias.view().col_range(first, plan.head_dim) : View{};
+    backend_.layer_norm(head, weight.view().col_range(first, plan.head_dim), shift, epsilon, head);
   }
 }
 
@@ -132,8 +138,8 @@ void BlockRunner::attend_cache(const LayerPlan& plan, const LayerWeights& w, con
                                const View& q, const View& k, const View& v, const View& out) {
   const bool by_head = plan.head_norm == LayerPlan::HeadNorm::layer_per_head;
   if (by_head) {
-    norm_heads(q, plan.head_dim, w.q_norm, w.q_norm_bias);
-    if (k) norm_heads(k, plan.head_dim, w.k_norm, w.k_norm_bias);
+    norm_heads(plan, q, w.q_norm, w.q_norm_bias);
+    if (k) norm_heads(plan, k, w.k_norm, w.k_norm_bias);
   }
   const float usual_scale = 1.0F / std::sqrt(static_cast<float>(plan.head_dim));
   backend_.attention({.q = q,

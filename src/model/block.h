@@ -106,7 +106,7 @@ class BlockRunner {
   View attended_latents(const LayerPlan& plan, const LayerWeights& weights, const BlockRows& rows,
                         const View& input);
   void allocate_experts(std::span<const LayerPlan> plans, int hidden, int max_rows);
-  void norm_heads(const View& x, int head_dim, const Buffer& weight, const Buffer& bias);
+  void norm_heads(const LayerPlan& plan, const View& x, const Buffer& weight, const Buffer& bias);
   void attend_cache(const LayerPlan& plan, const LayerWeights& weights, const BlockRows& rows,
                     const View& q, const View& k, const View& v, const View& out);
   View attended(const LayerPlan& plan, const LayerWeights& weights, const BlockRows& rows,

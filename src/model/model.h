@@ -20,7 +20,8 @@ struct Model {
   Backend* backend = nullptr;  // borrowed; outlives the model
   std::unique_ptr<Weight> embedding;
   std::unique_ptr<Weight> output;  // null: tied, the embedding serves
-  // Janus: a layer with gelu before the output matrix, and the biases of both. Empty: none.
+  // Janus: a layer with gelu before the output matrix, and the biases of both; Phi 2: that of the
+  // output matrix. Empty: none.
   std::unique_ptr<Weight> output_inner;
   Buffer output_inner_bias, output_bias;
   std::unique_ptr<Weight> caption_in, caption_out;            // of features of captions, or empty

@@ -218,9 +218,12 @@ INSTANTIATE_TEST_SUITE_P(
                     "deepseek_v3",  // latents, groups of experts
                     "gemma4_e",     // two head sizes, shared cache layers, per-layer embeddings
                     "mimo",  // sinks in windows, values smaller than keys, key-value heads by layer
-                    "qwen3_next",  // states, gated attention, a gated shared expert
-                    "qwen3_5",     // states
-                    "hunyuan"),    // head norms behind the rotation
+                    "qwen3_next",    // states, gated attention, a gated shared expert
+                    "qwen3_5",       // states
+                    "hunyuan",       // head norms behind the rotation
+                    "nemotron",      // a network without a gate
+                    "stablelm_12b",  // a LayerNorm for each head
+                    "phi2"),         // a bias of the output matrix
     [](const auto& tested) { return tested.param; });
 
 }  // namespace

@@ -70,7 +70,12 @@ const Family kFamilies[] = {{"mistral"},
                             {"glm"},
                             {"stablelm"},
                             {"minicpm"},
-                            {"hunyuan"}};
+                            {"hunyuan"},
+                            {"arcee"},
+                            {"nemotron"},
+                            {"command_r_plus"},
+                            {"stablelm_12b"},
+                            {"phi2"}};
 
 /// How far an engine is from the recording, teacher-forced over the text and its continuation.
 struct Distance {

@@ -79,8 +79,8 @@ TEST_P(MakersHostile, EveryValueOfAConfigurationMayBeHostile) {
 INSTANTIATE_TEST_SUITE_P(Families, MakersHostile,
                          testing::Values("phi3", "gemma3", "granite4_moe", "qwen3_moe", "gpt_oss",
                                          "llama4", "deepseek_v3", "gemma4_moe", "gemma4_e",
-                                         "qwen3_next", "qwen3_5", "mimo", "exaone4",
-                                         "ernie4_5_moe"),
+                                         "qwen3_next", "qwen3_5", "mimo", "exaone4", "ernie4_5_moe",
+                                         "stablelm_12b", "phi2"),
                          [](const auto& tested) { return tested.param; });
 
 struct Refusal {
@@ -128,6 +128,13 @@ TEST(MakersHostileByName, WhatContradictsIsNamed) {
       {"olmo3", "sliding_window", -1, "sliding_window"},
       {"phi3", "partial_rotary_factor", 1.5, "partial_rotary_factor"},
       {"granite", "residual_multiplier", 0, "residual_multiplier"},
+      {"arcee", "hidden_act", "silu", "hidden_act"},
+      {"nemotron", "norm_eps", -1, "norm_eps"},
+      {"command_r_plus", "use_qk_norm", false, "_norm.weight"},
+      {"stablelm_12b", "qk_layernorm", false, "_layernorm.norms."},
+      {"stablelm_12b", "use_parallel_residual", false, "layers.0.post_attention_layernorm"},
+      {"stablelm", "qk_layernorm", true, "layers.0.self_attn.q_layernorm.norms.0.weight"},
+      {"stablelm", "use_parallel_residual", true, "post_attention_layernorm"},
   };
   for (const auto& [family, key, value, named] : refusals) {
     const fs::path folder = unpack_maker(family).folder;

@@ -67,6 +67,8 @@ double transform(InputTransform transform, double a, double b) {
       return gelu_tanh(a);
     case InputTransform::gelu_erf:
       return 0.5 * a * (1 + std::erf(a / std::numbers::sqrt2));
+    case InputTransform::relu_squared:
+      return std::max(a, 0.0) * std::max(a, 0.0);
     default:
       return a;
   }

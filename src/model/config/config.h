@@ -113,6 +113,7 @@ struct ModelConfig {
                                   // llama2.c) and get reordered at load
   LayerPlan::Norm final_norm = LayerPlan::Norm::rms;
   bool final_norm_bias = false;
+  bool output_matrix_bias = false;  // a number that is added to each logit
   float embedding_scale = 1;
   float logit_scale = 1;
   float logit_cap = 0;      // 0: none

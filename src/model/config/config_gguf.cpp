@@ -177,8 +177,8 @@ int read_kv_heads(const ConfigKeys& keys, const std::string& key, const ModelCon
 double read_epsilon(const ConfigKeys& keys, const std::string& attention,
                     std::string_view architecture) {
   const std::string rms = attention + "layer_norm_rms_epsilon";
-  constexpr std::string_view kLayerNorms[] = {"cohere2", "command-r", "starcoder2", "stablelm",
-                                              "gptneox"};
+  constexpr std::string_view kLayerNorms[] = {"cohere2",  "command-r", "starcoder2", "stablelm",
+                                              "nemotron", "phi2",      "gptneox"};
   const bool has_layer_norms =
       std::ranges::find(kLayerNorms, architecture) != std::end(kLayerNorms);
   if (has_layer_norms || !keys.has(rms)) {

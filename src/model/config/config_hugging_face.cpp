@@ -49,7 +49,7 @@ void read_sizes(const ConfigKeys& keys, ModelConfig& config) {
   config.head_dim =
       keys.integer_or("head_dim", 1, Limits::kHeadDim, std::max(1, config.hidden / config.heads));
   double epsilon = 1e-6;
-  for (const char* key : {"layer_norm_eps", "norm_epsilon", "layer_norm_epsilon",
+  for (const char* key : {"norm_eps", "layer_norm_eps", "norm_epsilon", "layer_norm_epsilon",
                           "layernorm_epsilon", "rms_norm_eps"}) {
     epsilon = keys.number_or(key, 0, 1, epsilon);
   }
@@ -143,6 +143,9 @@ Json class_defaults(const Json& model_type) {
       {"starcoder2", {{"norm_epsilon", 1e-5}}},
       {"stablelm", {{"partial_rotary_factor", 0.25}, {"layer_norm_eps", 1e-5}}},
       {"gpt_neox", {{"rotary_pct", 0.25}, {"layer_norm_eps", 1e-5}}},
+      {"arcee", kEpsilon},
+      {"nemotron", {{"partial_rotary_factor", 0.5}, {"norm_eps", 1e-5}}},
+      {"phi", {{"partial_rotary_factor", 0.5}, {"layer_norm_eps", 1e-5}}},
       {"gemma", {{"head_dim", 256}}},
       {"gemma2",
        {{"sliding_window", 4096}, {"attn_logit_softcapping", 50}, {"final_logit_softcapping", 30}}},
@@ -208,8 +211,8 @@ Json class_defaults(const Json& model_type) {
 
 /// Families whose heads may turn in part. The classes of the others pass over the key.
 bool may_turn_in_part(std::string_view family) {
-  return family == "phi3" || family == "gpt_neox" || family == "stablelm" ||
-         family.starts_with("glm") || family.starts_with("gemma4") ||
+  return family.starts_with("phi") || family == "gpt_neox" || family == "stablelm" ||
+         family == "nemotron" || family.starts_with("glm") || family.starts_with("gemma4") ||
          family.starts_with("qwen3_next") || family.starts_with("qwen3_5") ||
          family.starts_with("deepseek") || family == "kimi_k2" || family.starts_with("mimo");
 }

@@ -159,6 +159,11 @@ void read_chatglm(const ConfigKeys&, const Checkpoint&, ModelConfig& config) {
   config.forms.fused_gate_up = true;
 }
 
+void read_arcee(const ConfigKeys&, const Checkpoint&, ModelConfig& config) {
+  config.interleaved_rope = true;
+  each_plan(config, [](LayerPlan& plan) { plan.activation = InputTransform::relu_squared; });
+}
+
 /// Converters bring the rows of models that see into half-split order.
 void read_glm4(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
   config.interleaved_rope = !has_rope_sections(keys, config);
@@ -166,7 +171,16 @@ void read_glm4(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
   each_plan(config, [](LayerPlan& plan) { plan.post_norms = true; });
 }
 
-void read_command_r(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
+/// LayerNorms of heads, without biases, which their tensors tell.
+void norm_heads_if_found(const Checkpoint& checkpoint, ModelConfig& config) {
+  config.qk_norm = checkpoint.find("blk.0.attn_q_norm.weight") != nullptr;
+  if (!config.qk_norm) return;
+  each_plan(config, [](LayerPlan& plan) { plan.head_norm = HeadNorm::layer_per_head; });
+}
+
+/// Of both Command R and Command R+, which has norms of heads.
+void read_command_r(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
+  norm_heads_if_found(checkpoint, config);
   config.interleaved_rope = true;
   config.logit_scale = number_or(keys, config, "logit_scale", 1);
   config.final_norm = LayerPlan::Norm::layer;
@@ -202,9 +216,26 @@ void read_starcoder2(const ConfigKeys& keys, const Checkpoint&, ModelConfig& con
 
 /// That of 12B has norms of heads and no second norm, which its tensors tell: the file's key of
 /// parallel halves may say so of the others, too.
-void read_stablelm(const ConfigKeys&, const Checkpoint&, ModelConfig& config) {
+void read_stablelm(const ConfigKeys&, const Checkpoint& checkpoint, ModelConfig& config) {
   plan_layer_norms(config, InputTransform::silu_gate);
+  norm_heads_if_found(checkpoint, config);
+  const bool parallel = checkpoint.find("blk.0.ffn_norm.weight") == nullptr;
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.mlp_bias = false;
+    plan.parallel = parallel;
+  });
+}
+
+/// The files hold norms with the 1 that folders lack.
+void read_nemotron(const ConfigKeys&, const Checkpoint&, ModelConfig& config) {
+  plan_layer_norms(config, InputTransform::relu_squared);
   each_plan(config, [](LayerPlan& plan) { plan.mlp_bias = false; });
+}
+
+void read_phi2(const ConfigKeys&, const Checkpoint&, ModelConfig& config) {
+  plan_layer_norms(config, InputTransform::gelu_tanh);
+  config.output_matrix_bias = true;
+  each_plan(config, [](LayerPlan& plan) { plan.parallel = true; });
 }
 
 void read_gptneox(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
@@ -273,7 +304,8 @@ constexpr GgufFamily kFamilies[] = {
     {"qwen2vl", read_qwen2},       {"qwen3vl", read_qwen3},         {"gemma", read_gemma1},
     {"minicpm", read_minicpm},     {"chatglm", read_chatglm},       {"stablelm", read_stablelm},
     {"command-r", read_command_r}, {"hunyuan-dense", read_hunyuan}, {"exaone", read_qwen2},
-    {"internlm2", read_ernie4_5},
+    {"internlm2", read_ernie4_5},  {"arcee", read_arcee},           {"nemotron", read_nemotron},
+    {"phi2", read_phi2},
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 
 using Limits = ConfigLimits;
 using HeadNorm = LayerPlan::HeadNorm;
-constexpr auto kGelu = "gelu_pytorch_tanh";
+constexpr auto kGelu = "gelu_pytorch_tanh", kReluSquared = "relu2";
 
 void read_llama(const ConfigKeys& keys, ModelConfig&) {
   only_activation(keys, "silu");
@@ -197,6 +197,12 @@ void read_glm(const ConfigKeys& keys, ModelConfig& config) {
   each_plan(config, [](LayerPlan& plan) { plan.output_bias = false; });
 }
 
+/// Arcee: Llama with a network without a gate.
+void read_arcee(const ConfigKeys& keys, ModelConfig& config) {
+  only_activation(keys, kReluSquared);
+  each_plan(config, [](LayerPlan& plan) { plan.activation = InputTransform::relu_squared; });
+}
+
 void read_glm4(const ConfigKeys& keys, ModelConfig& config) {
   read_glm(keys, config);
   each_plan(config, [](LayerPlan& plan) { plan.post_norms = true; });
@@ -209,21 +215,30 @@ void read_cohere_block(const ConfigKeys& keys, ModelConfig& config) {
   config.tied_output = keys.flag_or("tie_word_embeddings", true);
   config.logit_scale = static_cast<float>(keys.number_or("logit_scale", 1e-6, 1e6, 0.0625));
   config.final_norm = LayerPlan::Norm::layer;
-  if (keys.flag_or("use_qk_norm", false)) keys.refuse("use_qk_norm", "false");
   each_plan(config, [](LayerPlan& plan) {
     plan.norm = LayerPlan::Norm::layer;
     plan.parallel = true;
   });
 }
 
-/// Command R names in max_position_embeddings fewer positions than it was made for.
+/// LayerNorms of heads, without biases.
+void norm_heads_if(bool norms, ModelConfig& config) {
+  if (!norms) return;
+  config.qk_norm = true;
+  each_plan(config, [](LayerPlan& plan) { plan.head_norm = HeadNorm::layer_per_head; });
+}
+
+/// Command R names in max_position_embeddings fewer positions than it was made for; Command R+ has
+/// norms of heads.
 void read_cohere(const ConfigKeys& keys, ModelConfig& config) {
   read_cohere_block(keys, config);
   config.context = keys.integer_or("model_max_length", 1, Limits::kContext, config.context);
+  norm_heads_if(keys.flag_or("use_qk_norm", false), config);
 }
 
 void read_cohere2(const ConfigKeys& keys, ModelConfig& config) {
   read_cohere_block(keys, config);
+  if (keys.flag_or("use_qk_norm", false)) keys.refuse("use_qk_norm", "false");
   window_by_types(keys, config, keys.integer_or("sliding_window_pattern", 1, Limits::kLayers, 4));
   each_plan(config, [](LayerPlan& plan) {
     if (plan.window == 0) plan.rope = LayerPlan::Rope::none;
@@ -232,12 +247,19 @@ void read_cohere2(const ConfigKeys& keys, ModelConfig& config) {
 
 void plan_layer_norms(ModelConfig& config, InputTransform activation) {
   config.final_norm = LayerPlan::Norm::layer;
-  config.final_norm_bias = config.qkv_bias = config.output_bias = true;
+  config.final_norm_bias = true;
   each_plan(config, [&](LayerPlan& plan) {
     plan.norm = LayerPlan::Norm::layer;
-    plan.norm_bias = plan.qkv_bias = plan.output_bias = plan.mlp_bias = true;
+    plan.norm_bias = true;
     plan.activation = activation;
   });
+}
+
+/// Of all matrices of the layers.
+void plan_biases(ModelConfig& config) {
+  config.qkv_bias = config.output_bias = true;
+  each_plan(config,
+            [](LayerPlan& plan) { plan.qkv_bias = plan.output_bias = plan.mlp_bias = true; });
 }
 
 void read_starcoder2(const ConfigKeys& keys, ModelConfig& config) {
@@ -245,22 +267,40 @@ void read_starcoder2(const ConfigKeys& keys, ModelConfig& config) {
   config.tied_output = keys.flag_or("tie_word_embeddings", true);
   if (!keys.flag_or("use_bias", true)) keys.refuse("use_bias", "true");
   plan_layer_norms(config, InputTransform::gelu_tanh);
+  plan_biases(config);
   window_layers(config, window_of(keys), [](int) { return true; });
 }
 
-/// StableLM of 1.6B and 3B: that of 12B has norms of heads, and halves in parallel.
+/// That of 12B has norms of heads, and halves in parallel behind one norm.
 void read_stablelm(const ConfigKeys& keys, ModelConfig& config) {
   read_llama(keys, config);
-  for (const char* key : {"qk_layernorm", "use_parallel_residual"}) {
-    if (keys.flag_or(key, false)) keys.refuse(key, "false");
-  }
   plan_layer_norms(config, InputTransform::silu_gate);
+  norm_heads_if(keys.flag_or("qk_layernorm", false), config);
   config.qkv_bias = keys.flag_or("use_qkv_bias", false);
   config.output_bias = false;
+  const bool parallel = keys.flag_or("use_parallel_residual", false);
   each_plan(config, [&](LayerPlan& plan) {
     plan.qkv_bias = config.qkv_bias;
-    plan.output_bias = plan.mlp_bias = false;
+    plan.output_bias = false;
+    plan.parallel = parallel;
   });
+}
+
+/// Nemotron of 2024 and Minitron.
+void read_nemotron(const ConfigKeys& keys, ModelConfig& config) {
+  only_activation(keys, kReluSquared);
+  plan_layer_norms(config, InputTransform::relu_squared);
+  config.forms.norm_plus_one = true;
+}
+
+/// Phi 1 to 2: halves in parallel behind one norm, and biases everywhere.
+void read_phi(const ConfigKeys& keys, ModelConfig& config) {
+  only_activation(keys, "gelu_new");
+  if (keys.flag_or("qk_layernorm", false)) keys.refuse("qk_layernorm", "false");
+  plan_layer_norms(config, InputTransform::gelu_tanh);
+  plan_biases(config);
+  config.output_matrix_bias = true;
+  each_plan(config, [](LayerPlan& plan) { plan.parallel = true; });
 }
 
 void read_gpt_neox(const ConfigKeys& keys, ModelConfig& config) {
@@ -270,6 +310,7 @@ void read_gpt_neox(const ConfigKeys& keys, ModelConfig& config) {
       std::ranges::find(kApproximations, activation) != std::end(kApproximations);
   if (!approximates) only_activation(keys, "gelu");
   plan_layer_norms(config, approximates ? InputTransform::gelu_tanh : InputTransform::gelu_erf);
+  plan_biases(config);
   config.forms = {.prefix = "gpt_neox.", .output = "embed_out."};
   config.forms.fused_qkv = config.forms.qkv_by_head = true;
   if (!keys.flag_or("attention_bias", true)) keys.refuse("attention_bias", "true");
@@ -354,6 +395,9 @@ constexpr Family kFamilies[] = {
     {"cohere2", read_cohere2},
     {"starcoder2", read_starcoder2},
     {"stablelm", read_stablelm},
+    {"arcee", read_arcee},
+    {"nemotron", read_nemotron},
+    {"phi", read_phi},
     {"gpt_neox", read_gpt_neox},
     {"gemma", read_gemma1},
     {"gemma2", read_gemma2},

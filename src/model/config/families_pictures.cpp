@@ -119,6 +119,7 @@ void read_chameleon_as(Prompt prompt, int usual_side, const ConfigKeys& keys, Mo
   const bool norms_behind = keys.flag_or("swin_norm", false);
   each_plan(config, [&](LayerPlan& plan) {
     plan.head_norm = LayerPlan::HeadNorm::layer_per_head;
+    plan.head_norm_bias = true;
     plan.pre_norms = !norms_behind;
     plan.post_norms = norms_behind;
   });

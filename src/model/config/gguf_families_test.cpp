@@ -281,13 +281,77 @@ TEST(GgufChatGlm, TurnsPairwiseWithGatesAndUpsInOneMatrix) {
 TEST(GgufStableLm, HasBiasesOfNormsAndHalvesOneBehindTheOther) {
   const Json keys =
       sizes({{"attention.layer_norm_epsilon", 1e-3}, {"use_parallel_residual", true}});
-  const ModelConfig config = read_gguf(keys, "stablelm", {"blk.0.attn_q.bias"});
+  const ModelConfig config =
+      read_gguf(keys, "stablelm", {"blk.0.attn_q.bias", "blk.0.ffn_norm.weight"});
   EXPECT_EQ(config.norm_epsilon, 1e-3F);
   EXPECT_TRUE(config.final_norm_bias);
   const LayerPlan& plan = config.plans[0];
   EXPECT_TRUE(plan.norm_bias && plan.qkv_bias);
   EXPECT_FALSE(plan.mlp_bias || plan.output_bias || plan.parallel);
   EXPECT_EQ(plan.activation, InputTransform::silu_gate);
+  EXPECT_EQ(plan.head_norm, LayerPlan::HeadNorm::none);
+  const TensorNames names = TensorNames::of(CheckpointFormat::gguf, config);
+  EXPECT_EQ(names.ffn_norm, "blk.{}.ffn_norm");
+}
+
+/// Its tensors tell, whatever the key says.
+TEST(GgufStableLm, Of12BHasNormsOfHeadsAndNoSecondNorm) {
+  const Json keys =
+      sizes({{"attention.layer_norm_epsilon", 1e-3}, {"use_parallel_residual", false}});
+  const ModelConfig config = read_gguf(keys, "stablelm", {"blk.0.attn_q_norm.weight"});
+  for (const LayerPlan& plan : config.plans) {
+    EXPECT_TRUE(plan.parallel);
+    EXPECT_EQ(plan.head_norm, LayerPlan::HeadNorm::layer_per_head);
+    EXPECT_FALSE(plan.head_norm_bias);
+  }
+  const TensorNames names = TensorNames::of(CheckpointFormat::gguf, config);
+  EXPECT_EQ(names.ffn_norm, names.attention_norm);
+}
+
+TEST(GgufCommandR, NormsHeadsWhereTheFileHasTheirNorms) {
+  const Json keys = sizes({{"attention.layer_norm_epsilon", 1e-3}});
+  const ModelConfig plus = read_gguf(keys, "command-r", {"blk.0.attn_q_norm.weight"});
+  EXPECT_EQ(plus.plans[5].head_norm, LayerPlan::HeadNorm::layer_per_head);
+  EXPECT_FALSE(plus.plans[5].head_norm_bias);
+  EXPECT_EQ(read_gguf(keys, "command-r").plans[5].head_norm, LayerPlan::HeadNorm::none);
+}
+
+TEST(GgufArcee, TurnsPairwiseAndHasNoGate) {
+  const ModelConfig config = read_gguf(sizes(), "arcee");
+  EXPECT_TRUE(config.interleaved_rope);
+  EXPECT_EQ(config.plans[0].activation, InputTransform::relu_squared);
+  EXPECT_EQ(config.plans[0].norm, LayerPlan::Norm::rms);
+}
+
+/// Converters write the epsilon under both names.
+TEST(GgufNemotron, HasWholeLayerNorms) {
+  Json keys = sizes({{"attention.layer_norm_epsilon", 1e-3}, {"rope.dimension_count", 4}});
+  const ModelConfig config = read_gguf(keys, "nemotron");
+  EXPECT_EQ(config.norm_epsilon, 1e-3F);
+  EXPECT_EQ(config.rope.rotary, 4);
+  EXPECT_TRUE(config.final_norm_bias);
+  EXPECT_FALSE(config.forms.norm_plus_one || config.interleaved_rope);
+  const LayerPlan& plan = config.plans[0];
+  EXPECT_EQ(plan.activation, InputTransform::relu_squared);
+  EXPECT_TRUE(plan.norm_bias);
+  EXPECT_FALSE(plan.qkv_bias || plan.mlp_bias || plan.parallel);
+  keys["rope.dimension_count"] = 3;
+  EXPECT_NE(refusal(keys, "nemotron").find("rope.dimension_count"), std::string::npos);
+}
+
+TEST(GgufPhi2, HasBiasesEverywhereAndOneNormForBothHalves) {
+  const Json keys = sizes({{"attention.layer_norm_epsilon", 1e-3}});
+  const ModelConfig config =
+      read_gguf(keys, "phi2", {"blk.0.attn_q.bias", "blk.0.attn_output.bias"});
+  EXPECT_EQ(config.norm_epsilon, 1e-3F);
+  EXPECT_TRUE(config.final_norm_bias && config.output_matrix_bias);
+  const LayerPlan& plan = config.plans[0];
+  EXPECT_EQ(plan.activation, InputTransform::gelu_tanh);
+  EXPECT_TRUE(plan.parallel && plan.norm_bias);
+  EXPECT_TRUE(plan.qkv_bias && plan.output_bias && plan.mlp_bias);
+  const TensorNames names = TensorNames::of(CheckpointFormat::gguf, config);
+  EXPECT_EQ(names.ffn_norm, names.attention_norm);
+  EXPECT_EQ(names.output_bias(), "output.bias");
 }
 
 TEST(GgufMiniCpm, MultipliersOfFirstFilesAreThoseOfTheMakersFirstModels) {

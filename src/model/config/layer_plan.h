@@ -72,6 +72,7 @@ struct LayerPlan {
   bool pre_norms = true, post_norms = false;
   HeadNorm head_norm = HeadNorm::none;
   bool head_norm_weights = false;  // those after the rotation have weights, else they are ones
+  bool head_norm_bias = false;     // of LayerNorms of heads
   bool value_norm = false;
   bool keys_are_values = false;  // values are the keys before their norm and rotation
   bool qkv_bias = false, output_bias = false, mlp_bias = false;

@@ -271,8 +271,19 @@ TEST(Cohere1, TurnsInAllLayersAndNamesItsContextTwice) {
   EXPECT_EQ(names.ffn_norm, names.attention_norm);
   json.erase("model_max_length");  // as of Aya 23
   EXPECT_EQ(read(json).context, 4096);
-  json["use_qk_norm"] = true;  // as of Command R+
+  EXPECT_EQ(config.plans[0].head_norm, LayerPlan::HeadNorm::none);
+}
+
+TEST(CommandRPlus, HasALayerNormWithoutABiasForEachHead) {
+  Json json = sizes("cohere", {{"use_qk_norm", true}});
+  for (const LayerPlan& plan : read(json).plans) {
+    EXPECT_EQ(plan.head_norm, LayerPlan::HeadNorm::layer_per_head);
+    EXPECT_FALSE(plan.head_norm_bias);
+  }
+  json["use_qk_norm"] = "yes";
   EXPECT_NE(refusal(json).find("use_qk_norm"), std::string::npos) << refusal(json);
+  const Json other = sizes("cohere2", {{"use_qk_norm", true}});  // whose class has none
+  EXPECT_NE(refusal(other).find("use_qk_norm"), std::string::npos) << refusal(other);
 }
 
 TEST(Glm, IsGlm4WithTheNormsOfLlama) {
@@ -300,10 +311,87 @@ TEST(StableLm, HasBiasesOfNormsAndMaybeOfQueriesKeysAndValues) {
   EXPECT_TRUE(plan.norm_bias && plan.qkv_bias);
   EXPECT_FALSE(plan.output_bias || plan.mlp_bias || plan.parallel);
   EXPECT_FALSE(read(sizes("stablelm", Json::object())).plans[0].qkv_bias);
-  for (const char* key : {"qk_layernorm", "use_parallel_residual"}) {  // as of the model of 12B
-    const std::string message = refusal(sizes("stablelm", {{key, true}}));
+  const TensorNames names = TensorNames::of(CheckpointFormat::hugging_face, config);
+  EXPECT_EQ(names.ffn_norm, "model.layers.{}.post_attention_layernorm");
+}
+
+TEST(StableLm, Of12BNormsHeadsAndHasOneNormForBothHalves) {
+  const Json keys = {{"qk_layernorm", true}, {"use_parallel_residual", true}};
+  const ModelConfig config = read(sizes("stablelm", keys));
+  for (const LayerPlan& plan : config.plans) {
+    EXPECT_EQ(plan.head_norm, LayerPlan::HeadNorm::layer_per_head);
+    EXPECT_TRUE(plan.parallel && plan.norm_bias);
+    EXPECT_FALSE(plan.head_norm_bias || plan.qkv_bias);
+  }
+  const TensorNames names = TensorNames::of(CheckpointFormat::hugging_face, config);
+  EXPECT_EQ(names.ffn_norm, names.attention_norm);
+  EXPECT_EQ(names.q_norm, "model.layers.{}.self_attn.q_layernorm.norms.{}");
+  for (const char* key : {"qk_layernorm", "use_parallel_residual"}) {
+    const std::string message = refusal(sizes("stablelm", {{key, 2}}));
     EXPECT_NE(message.find(key), std::string::npos) << message;
   }
+}
+
+/// Refused with a message that names the key.
+void expect_refused(Json json, const char* key, const Json& value) {
+  json[key] = value;
+  EXPECT_NE(refusal(json).find(key), std::string::npos) << refusal(json);
+}
+
+TEST(Arcee, IsLlamaWithANetworkWithoutAGate) {
+  const Json json = sizes("arcee", {{"hidden_act", "relu2"}});
+  const ModelConfig config = read(json);
+  EXPECT_EQ(config.norm_epsilon, 1e-5F);
+  const LayerPlan& plan = config.plans[0];
+  EXPECT_EQ(plan.activation, InputTransform::relu_squared);
+  EXPECT_FALSE(is_gate(plan.activation));
+  EXPECT_EQ(plan.norm, LayerPlan::Norm::rms);
+  EXPECT_FALSE(plan.qkv_bias || plan.mlp_bias || config.interleaved_rope);
+  expect_refused(json, "hidden_act", "silu");
+  expect_refused(json, "mlp_bias", true);
+  expect_refused(json, "partial_rotary_factor", 0.5);
+}
+
+TEST(Nemotron, HoldsLayerNormsLess1AndTurnsHalfOfAHead) {
+  const Json json = sizes("nemotron", Json::object());
+  const ModelConfig config = read(json);
+  EXPECT_EQ(config.norm_epsilon, 1e-5F);
+  EXPECT_EQ(config.rope.rotary, 8);
+  EXPECT_TRUE(config.forms.norm_plus_one && config.final_norm_bias);
+  EXPECT_EQ(config.final_norm, LayerPlan::Norm::layer);
+  const LayerPlan& plan = config.plans[0];
+  EXPECT_EQ(plan.norm, LayerPlan::Norm::layer);
+  EXPECT_EQ(plan.activation, InputTransform::relu_squared);
+  EXPECT_TRUE(plan.norm_bias);
+  EXPECT_FALSE(plan.qkv_bias || plan.output_bias || plan.mlp_bias || plan.parallel);
+  Json other = json;
+  other["norm_eps"] = 1e-3;
+  EXPECT_EQ(read(other).norm_epsilon, 1e-3F);
+  expect_refused(json, "norm_eps", 2);
+  expect_refused(json, "hidden_act", "gelu");
+  expect_refused(json, "mlp_bias", true);
+  expect_refused(json, "partial_rotary_factor", 0.1);  // one column
+}
+
+TEST(Phi2, HasBiasesEverywhereAndOneNormForBothHalves) {
+  const Json json = sizes("phi", {{"hidden_act", "gelu_new"}});
+  const ModelConfig config = read(json);
+  EXPECT_EQ(config.norm_epsilon, 1e-5F);
+  EXPECT_EQ(config.rope.rotary, 8);
+  EXPECT_TRUE(config.final_norm_bias && config.output_matrix_bias);
+  const LayerPlan& plan = config.plans[0];
+  EXPECT_EQ(plan.norm, LayerPlan::Norm::layer);
+  EXPECT_EQ(plan.activation, InputTransform::gelu_tanh);
+  EXPECT_TRUE(plan.parallel && plan.norm_bias);
+  EXPECT_TRUE(plan.qkv_bias && plan.output_bias && plan.mlp_bias);
+  const TensorNames names = TensorNames::of(CheckpointFormat::hugging_face, config);
+  EXPECT_EQ(names.ffn_norm, names.attention_norm);
+  EXPECT_EQ(names.final_norm, "model.final_layernorm");
+  EXPECT_EQ(names.o, "model.layers.{}.self_attn.dense");
+  EXPECT_EQ(names.down, "model.layers.{}.mlp.fc2");
+  EXPECT_EQ(names.output_bias(), "lm_head.bias");
+  expect_refused(json, "hidden_act", "gelu");
+  expect_refused(json, "qk_layernorm", true);
 }
 
 TEST(MiniCpm, MultipliersAreThoseOfGraniteUnderOtherNames) {

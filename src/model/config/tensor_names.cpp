@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 namespace talon {
 namespace {
 
@@ -75,7 +78,16 @@ void add_gguf_experts(TensorNames& names) {
   names.state_o = "blk.{}.ssm_out";
 }
 
-TensorNames gguf_names_of(const std::string& architecture) {
+/// Whether one norm stands before both halves: not so of GPT-NeoX, whose halves are parallel, too.
+bool shares_norm(const ModelConfig& config) {
+  constexpr std::string_view kFamilies[] = {"cohere", "cohere2", "command-r",
+                                            "phi",    "phi2",    "stablelm"};
+  return std::ranges::find(kFamilies, config.architecture) != std::end(kFamilies) &&
+         !config.plans.empty() && config.plans[0].parallel;
+}
+
+TensorNames gguf_names_of(const ModelConfig& config) {
+  const std::string& architecture = config.architecture;
   TensorNames names = gguf_names();
   add_gguf_experts(names);
   // There the name of a norm behind attention is that of the one before the experts.
@@ -83,8 +95,7 @@ TensorNames gguf_names_of(const std::string& architecture) {
       architecture.starts_with("qwen3next") || architecture.starts_with("qwen35")) {
     names.ffn_norm = names.post_attention_norm;
   }
-  if (architecture == "cohere2" || architecture == "command-r")
-    names.ffn_norm = names.attention_norm;
+  if (shares_norm(config)) names.ffn_norm = names.attention_norm;
   return names;
 }
 
@@ -270,8 +281,14 @@ TensorNames hugging_face_names(const ModelConfig& config) {
   } else if (family == "starcoder2") {
     names.up = layer + "mlp.c_fc";
     names.down = layer + "mlp.c_proj";
-  } else if (family.starts_with("cohere")) {
-    names.ffn_norm = names.attention_norm;
+  } else if (family == "phi") {
+    names.final_norm = config.forms.prefix + "final_layernorm";
+    names.o = layer + "self_attn.dense";
+    names.up = layer + "mlp.fc1";
+    names.down = layer + "mlp.fc2";
+  } else if (family == "stablelm") {  // of its heads one after the other
+    names.q_norm = layer + "self_attn.q_layernorm.norms.{}";
+    names.k_norm = layer + "self_attn.k_layernorm.norms.{}";
   } else if (family == "hunyuan_v1_dense") {
     names.q_norm = layer + "self_attn.query_layernorm";
     names.k_norm = layer + "self_attn.key_layernorm";
@@ -283,6 +300,7 @@ TensorNames hugging_face_names(const ModelConfig& config) {
     names.ffn_norm = layer + "pre_feedforward_layernorm";
     names.post_ffn_norm = layer + "post_feedforward_layernorm";
   }
+  if (shares_norm(config)) names.ffn_norm = names.attention_norm;
   if (!config.forms.ffn_norm.empty()) names.ffn_norm = layer + config.forms.ffn_norm;
   return names;
 }
@@ -292,7 +310,7 @@ TensorNames hugging_face_names(const ModelConfig& config) {
 TensorNames TensorNames::of(CheckpointFormat format, const ModelConfig& config) {
   if (config.architecture == "llamagen") return llamagen_names(config.forms);
   return format == CheckpointFormat::hugging_face ? hugging_face_names(config)
-                                                  : gguf_names_of(config.architecture);
+                                                  : gguf_names_of(config);
 }
 
 std::string layer_tensor(std::string_view name, int layer, std::string_view part) {

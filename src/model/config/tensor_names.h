@@ -33,6 +33,8 @@ struct TensorNames {
   std::string state_rate, state_bias;  // whole names
 
   static TensorNames of(CheckpointFormat format, const ModelConfig& config);
+  /// A whole name, as that of the output matrix.
+  std::string output_bias() const { return output.substr(0, output.rfind('.')) + ".bias"; }
 };
 
 std::string layer_tensor(std::string_view name, int layer, std::string_view part = "weight");

@@ -73,6 +73,21 @@ Rows rows_of(const LayerPlan& plan, const ModelConfig& config, int index, bool f
   return rows;
 }
 
+/// Whether it holds a second "{}", for the number of a head.
+bool is_of_one_head(const std::string& name) { return name.find("{}") != name.rfind("{}"); }
+
+/// [heads, head_dim], a tensor for each head.
+std::vector<float> values_of_heads(TensorLoader& tensors, const std::string& name, int layer,
+                                   int heads, int head_dim) {
+  std::vector<float> values;
+  for (int head = 0; head < heads; ++head) {
+    const std::string tensor = fmt::format(fmt::runtime(name), layer, head) + ".weight";
+    const std::vector<float> own = tensors.values(tensor, {head_dim});
+    values.insert(values.end(), own.begin(), own.end());
+  }
+  return values;
+}
+
 /// [heads, head_dim]. The rows of a file may be fewer, each then stands for as many heads that
 /// follow each other: Lumina-mGPT has one for each part that the model was trained in.
 std::vector<float> values_by_head(TensorLoader& tensors, const std::string& name, int heads,
@@ -188,18 +203,31 @@ void LayerLoader::load_projections(int layer, const LayerPlan& plan, LayerWeight
   load(names_.v, 2, plan.kv_heads * plan.values(), w.v, w.v_bias);
 }
 
+/// In the order of the rows whose results they weigh.
+void LayerLoader::load_layer_norms_of_heads(int layer, const LayerPlan& plan, LayerWeights& w) {
+  const auto load = [&](const std::string& name, int index, int heads, const char* part) {
+    const std::vector<float> stored =
+        is_of_one_head(name)
+            ? values_of_heads(tensors_, name, layer, heads, plan.head_dim)
+            : values_by_head(tensors_, layer_tensor(name, layer, part), heads, plan.head_dim);
+    const Rows rows = rows_of(plan, config_, index, false);
+    std::vector<float> values;
+    for (const std::int32_t row : rows.order) {
+      values.push_back(stored[static_cast<std::size_t>(row)]);
+    }
+    return tensors_.upload(values.empty() ? stored : values, 1, heads * plan.head_dim);
+  };
+  w.q_norm = load(names_.q_norm, 0, plan.heads, "weight");
+  w.k_norm = load(names_.k_norm, 1, plan.kv_heads, "weight");
+  if (!plan.head_norm_bias) return;
+  w.q_norm_bias = load(names_.q_norm, 0, plan.heads, "bias");
+  w.k_norm_bias = load(names_.k_norm, 1, plan.kv_heads, "bias");
+}
+
 void LayerLoader::load_head_norms(int layer, const LayerPlan& plan, LayerWeights& w) {
   using HeadNorm = LayerPlan::HeadNorm;
   if (plan.head_norm == HeadNorm::layer_per_head) {
-    const auto load = [&](const std::string& name, int heads, Buffer& weight, Buffer& bias) {
-      for (const char* part : {"weight", "bias"}) {
-        const auto values =
-            values_by_head(tensors_, layer_tensor(name, layer, part), heads, plan.head_dim);
-        (part[0] == 'w' ? weight : bias) = tensors_.upload(values, 1, heads * plan.head_dim);
-      }
-    };
-    load(names_.q_norm, plan.heads, w.q_norm, w.q_norm_bias);
-    load(names_.k_norm, plan.kv_heads, w.k_norm, w.k_norm_bias);
+    load_layer_norms_of_heads(layer, plan, w);
   } else if (plan.head_norm == HeadNorm::after_rope && !plan.head_norm_weights) {
     w.q_norm = ones(plan.head_dim);
     w.k_norm = ones(plan.head_dim);

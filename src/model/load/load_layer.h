@@ -40,6 +40,7 @@ class LayerLoader {
   bool is_fused(int layer) const;
   void load_projections(int layer, const LayerPlan& plan, LayerWeights& weights);
   void load_head_norms(int layer, const LayerPlan& plan, LayerWeights& weights);
+  void load_layer_norms_of_heads(int layer, const LayerPlan& plan, LayerWeights& weights);
   void load_feed_forward(int layer, const LayerPlan& plan, LayerWeights& weights);
   Buffer ones(int size);
 

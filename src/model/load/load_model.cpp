@@ -48,6 +48,9 @@ Model load_by(TensorLoader& tensors, Backend& backend, int context) {
       tensors.forget_weight_bytes(0);  // one row of the table is read, not all of it
       model.output = tensors.matrix(names.output, config.vocabulary, config.hidden);
     }
+    if (config.output_matrix_bias) {
+      model.output_bias = tensors.vector(names.output_bias(), config.vocabulary);
+    }
   }
   if (config.per_layer_input > 0) {
     const int width = config.layers * config.per_layer_input;

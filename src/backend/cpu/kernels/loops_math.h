@@ -140,6 +140,11 @@ inline Floats gelu_erf(Floats x) {
   return subtract(larger(zero_floats(), x), multiply(size, multiply(broadcast(0.5F), e)));
 }
 
+inline Floats relu_squared(Floats x) {
+  const Floats positive = larger(zero_floats(), x);
+  return multiply(positive, positive);
+}
+
 inline Floats clamped_swiglu(Floats gate, Floats up) {
   const Floats limit = broadcast(kSwigluLimit);
   const Floats g = smaller(limit, gate);
@@ -162,6 +167,8 @@ inline Floats transformed(InputTransform transform, Floats a, Floats b) {
       return gelu_tanh(a);
     case InputTransform::gelu_erf:
       return gelu_erf(a);
+    case InputTransform::relu_squared:
+      return relu_squared(a);
     default:
       return a;
   }

@@ -21,6 +21,7 @@ GREEDY = 32
 COMMON = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0, torch_dtype="bfloat16", vocab_size=96, hidden_size=32,
               num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, intermediate_size=64,
               max_position_embeddings=512, rope_theta=10000.0, hidden_act="silu", attention_bias=False)
+ENDLESS = dict(eos_token_id=None)  # for tests that want answers of a length
 NOT_OF_CLASS = ("architectures", "model_type", "torch_dtype")
 
 # config.json beside what all have, and the size of embeddings where they are not normal numbers.
@@ -41,7 +42,21 @@ FAMILIES = {
                      scale_depth=1.4, dim_model_base=8, tie_word_embeddings=True), 0.5),
     "hunyuan": (dict(architectures=["HunYuanDenseV1ForCausalLM"], model_type="hunyuan_v1_dense", head_dim=16,
                      rms_norm_eps=1e-5, use_qk_norm=True, tie_word_embeddings=True), 0.3),
+    "arcee": (dict(architectures=["ArceeForCausalLM"], model_type="arcee", hidden_act="relu2", rms_norm_eps=1e-5,
+                   mlp_bias=False, tie_word_embeddings=False, **ENDLESS), 1),
+    "nemotron": (dict(architectures=["NemotronForCausalLM"], model_type="nemotron", hidden_act="relu2", norm_eps=1e-5,
+                      partial_rotary_factor=0.5, mlp_bias=False, tie_word_embeddings=False, **ENDLESS), 1),
+    "command_r_plus": (dict(architectures=["CohereForCausalLM"], model_type="cohere", layer_norm_eps=1e-3,
+                            logit_scale=0.25, use_qk_norm=True, tie_word_embeddings=True, **ENDLESS), 0.8),
+    "stablelm_12b": (dict(architectures=["StableLmForCausalLM"], model_type="stablelm", layer_norm_eps=1e-3,
+                          partial_rotary_factor=0.25, use_qkv_bias=False, qk_layernorm=True,
+                          use_parallel_residual=True, tie_word_embeddings=False, **ENDLESS), 1),
+    # The converter says four times the hidden size, and as many key-value heads as heads.
+    "phi2": (dict(architectures=["PhiForCausalLM"], model_type="phi", hidden_act="gelu_new", layer_norm_eps=1e-5,
+                  partial_rotary_factor=0.5, qk_layernorm=False, num_key_value_heads=4, intermediate_size=128,
+                  tie_word_embeddings=False, **ENDLESS), 1),
 }
+NORMS_LESS_ONE = ("gemma", "nemotron")
 
 
 def minicpm(keys):
@@ -70,14 +85,14 @@ def model_of(keys):
 
 
 def fill(model, family, embedding):
-    """Values are bfloat16 numbers. Gemma's norms are around 0."""
-    middle = 0 if family == "gemma" else 1
+    """Values are bfloat16 numbers. Some families' norms are around 0."""
+    middle = 0 if family in NORMS_LESS_ONE else 1
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             noise = torch.randn_like(parameter)
             if name.endswith("bias"):
                 values = 0.2 * noise
-            elif parameter.ndim == 1:
+            elif parameter.ndim == 1 or "norm" in name:
                 values = middle + 0.2 * noise
             else:
                 values = noise * (embedding if "embed" in name else parameter.shape[1] ** -0.5)
@@ -121,9 +136,18 @@ def converter_of(llama_cpp, architecture):
         return ModelBase.from_model_architecture(architecture, ModelType.TEXT)
 
 
+def with_what_is_returned(modify_tensors):
+    """Norms of StableLM's heads: llama-cpp-python 0.3.36 returns them from a generator, where nobody sees them."""
+    def modified(self, *arguments):
+        returned = yield from modify_tensors(self, *arguments)
+        yield from returned or ()
+    return modified
+
+
 def convert(llama_cpp, folder, file, keys):
     """Without a vocabulary. Matrices as bfloat16, the rest as float32."""
     converter = converter_of(llama_cpp, keys["architectures"][0])
+    converter.modify_tensors = with_what_is_returned(converter.modify_tensors)
     import gguf
     converter.set_vocab = lambda self: None
     converter(folder, gguf.LlamaFileType.MOSTLY_BF16, file, eager=True, hparams=dict(keys)).write()
