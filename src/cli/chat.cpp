@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <optional>
+#include <string_view>
 
 #include "cli/chat_history.h"
 #include "cli/command.h"
@@ -12,13 +13,18 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/line_editor.h"
 #include "core/error.h"
+#include "text/prompt.h"
 
 namespace talon {
 namespace {
 
 constexpr int kLeastAnswer = 16;  // tokens of an answer that there must be room for
 
+/// Around a text of several lines, as ollama has it.
+constexpr std::string_view kQuotes = "\"\"\"";
+
 constexpr const char* kHelp =
+    "\"\"\"TEXT\"\"\"      a message of several lines\n"
     "/help           this list\n"
     "/reset          forget the conversation\n"
     "/system TEXT    set the system message and forget the conversation; without TEXT, none\n"
@@ -46,16 +52,17 @@ class ChatLoop {
     std::string line;
     for (;;) {
       interrupt_.stop().clear();
-      const LineEditor::Result result = editor_.read("> ", line);
+      LineEditor::Result result = read_line("> ", line);
+      const bool is_quoted = result == LineEditor::Result::line && line.starts_with(kQuotes);
+      if (is_quoted) result = read_quoted(line);
       if (interrupt_.is_over()) return kExitInterrupted;
       if (result == LineEditor::Result::end) return kExitDone;
       if (result == LineEditor::Result::interrupted ||
-          line.find_first_not_of(" \t\r") == std::string::npos)
+          line.find_first_not_of(" \t\r\n") == std::string::npos)
         continue;
-      if (line.back() == '\r') line.pop_back();  // a line of a file from Windows
       const std::string command = line.substr(0, line.find(' '));
-      if (command == "/exit" || command == "/quit") return kExitDone;
-      if (line.front() == '/') {
+      if (!is_quoted && (command == "/exit" || command == "/quit")) return kExitDone;
+      if (!is_quoted && line.front() == '/') {
         obey(line);
       } else {
         reply(line);
@@ -65,6 +72,33 @@ class ChatLoop {
   }
 
  private:
+  LineEditor::Result read_line(const std::string& prompt, std::string& line) {
+    const LineEditor::Result result = editor_.read(prompt, line);
+    const bool is_line = result == LineEditor::Result::line;
+    if (is_line && line.ends_with('\r')) line.pop_back();  // of a file from Windows
+    return result;
+  }
+
+  /// text: a line that begins with kQuotes; becomes what stands between them, there or on the lines
+  /// from there on, without the line breaks beside them. Throws Error for more than kMostTextBytes.
+  LineEditor::Result read_quoted(std::string& text) {
+    text.erase(0, kQuotes.size());
+    std::string line;
+    while (!text.ends_with(kQuotes)) {
+      const LineEditor::Result result = read_line(". ", line);
+      if (result == LineEditor::Result::end)
+        note("chat: expected {} at the end of a text", kQuotes);
+      if (result != LineEditor::Result::line) return result;
+      text += '\n' + line;
+      if (text.size() > kMostTextBytes)
+        fail("chat: expected a text of at most {} bytes, found more", kMostTextBytes);
+    }
+    text.erase(text.size() - kQuotes.size());
+    if (text.ends_with('\n')) text.pop_back();
+    if (text.starts_with('\n')) text.erase(0, 1);
+    return LineEditor::Result::line;
+  }
+
   void obey(const std::string& line) {
     const std::size_t space = std::min(line.find(' '), line.size());
     const std::string command = line.substr(0, space);

@@ -36,6 +36,7 @@ std::unique_ptr<Command> make_convert(CLI::App& parent);
 std::unique_ptr<Command> make_pull(CLI::App& parent);
 std::unique_ptr<Command> make_image(CLI::App& parent);
 std::unique_ptr<Command> make_help(CLI::App& parent);
+std::unique_ptr<Command> make_completion(CLI::App& parent);
 std::unique_ptr<Command> make_bench_compare(CLI::App& parent);
 std::unique_ptr<Command> make_bench_calibration(CLI::App& parent);
 std::unique_ptr<Command> make_bench_contention(CLI::App& parent);

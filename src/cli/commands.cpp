@@ -40,6 +40,7 @@ std::vector<std::unique_ptr<Command>> make_commands(CLI::App& app) {
   commands.push_back(
       make_train_image(train, [](const TrainImageRequest&) { return start_trainer_program(); }));
   commands.push_back(make_help(app));
+  commands.push_back(make_completion(app));
   return commands;
 }
 

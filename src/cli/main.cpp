@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "cli/command.h"
+#include "cli/options/command_words.h"
 #include "cli/options/flags.h"
 #include "cli/terminal/console.h"
 #include "core/error.h"
@@ -61,7 +62,7 @@ int run_chosen(CLI::App& app, int argc, char** argv) {
   const auto commands = talon::make_commands(app);
   check_command(app, argc, argv);
   try {
-    app.parse(argc, argv);
+    app.parse(talon::command_words(app, argc, argv));
   } catch (const CLI::ParseError& error) {
     return explain(app, error);
   }

@@ -1,9 +1,14 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdio>
+#include <thread>
 
 #include "cli_process.h"
 
@@ -102,7 +107,26 @@ TEST(Chat, ForgetsTheOldestTurnsWhenTheCacheIsFull) {
   EXPECT_EQ(outcome.notes.find("talon: "), std::string::npos) << outcome.notes;
 }
 
-/// A terminal that a program writes to.
+TEST(Chat, TakesWhatStandsBetweenQuotesAsOneMessage) {
+  const std::string model = chat_model();
+  if (model.empty()) GTEST_SKIP() << "smollm2 was not pulled";
+  const auto chat = [&](const std::string& input) {
+    return run_talon(Start{.arguments = {"chat", "-m", model, "-n", "20"}, .input = input});
+  };
+  const std::string quotes = "\"\"\"";
+  const Outcome beside = chat(quotes + "What is rain?\n/reset\nAnd snow?" + quotes + "\n");
+  EXPECT_EQ(beside.code, 0) << beside.notes;
+  EXPECT_EQ(beside.notes.find("is forgotten"), std::string::npos) << beside.notes;
+  const Outcome apart =
+      chat(quotes + "\r\nWhat is rain?\r\n/reset\r\nAnd snow?\r\n" + quotes + "\r\n");
+  EXPECT_EQ(apart.output, beside.output);
+  EXPECT_EQ(chat(quotes + "Why?" + quotes + "\n").output, chat("Why?\n").output);
+  const Outcome open = chat(quotes + "What is rain?\n");
+  EXPECT_EQ(open.output, "");
+  expect_said(open, 0, "expected " + quotes + " at the end of a text");
+}
+
+/// A terminal that a program reads from and writes to.
 class Terminal {
  public:
   Terminal() : master_(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)) {
@@ -114,6 +138,30 @@ class Terminal {
   Terminal& operator=(const Terminal&) = delete;
 
   std::string file() const { return ptsname(master_); }
+  void type(std::string_view keys) const {
+    EXPECT_EQ(write(master_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+  }
+  void set_columns(unsigned short columns) const {
+    const winsize size = {24, columns, 0, 0};
+    EXPECT_EQ(ioctl(master_, TIOCSWINSZ, &size), 0);
+  }
+  /// Waits for `part` behind what the last such call found; false if it does not come.
+  bool shows(std::string_view part, std::chrono::seconds patience) {
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (std::chrono::steady_clock::now() < end) {
+      if (const std::size_t at = shown_.find(part); at != std::string::npos) {
+        shown_.erase(0, at + part.size());
+        return true;
+      }
+      pollfd source = {master_, POLLIN, 0};
+      char piece[4096];
+      const bool has_more = poll(&source, 1, 100) > 0;
+      const ssize_t count = has_more ? read(master_, piece, sizeof(piece)) : 0;
+      if (count > 0) shown_.append(piece, static_cast<std::size_t>(count));
+      if (count < 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));  // nobody has it
+    }
+    return false;
+  }
   /// What was written so far. REQUIRES: the program has ended.
   std::string text() const {
     std::string text;
@@ -125,7 +173,37 @@ class Terminal {
 
  private:
   int master_;
+  std::string shown_;  // that shows() has not found yet
 };
+
+TEST(Terminal, DrawsALineAgainThatIsTypedWhileItsSizeChanges) {
+  const std::string model = chat_model();
+  if (model.empty()) GTEST_SKIP() << "smollm2 was not pulled";
+  using std::chrono::seconds;
+  Terminal terminal;
+  std::atomic<bool> is_typed = false;
+  bool is_echoed = false, is_drawn = false;
+  std::thread typist([&] {
+    terminal.shows("leaves", seconds(50));  // what is typed to the line's editor, not before it
+    terminal.shows(">", seconds(5));
+    terminal.type("Hello");
+    is_echoed = terminal.shows("Hello", seconds(5));
+    terminal.set_columns(40);
+    is_typed = true;
+    is_drawn = terminal.shows("Hello", seconds(10));
+    terminal.type("\x15\x04");  // Ctrl-U, Ctrl-D: without the line, to the end
+  });
+  const Outcome outcome = run_talon(Start{.arguments = {"chat", "-m", model},
+                                          .input_file = terminal.file(),
+                                          .environment = {"TERM=xterm"},
+                                          .notes_file = terminal.file(),
+                                          .interrupt_when = [&] { return is_typed.load(); },
+                                          .interrupt_with = SIGWINCH});
+  typist.join();
+  EXPECT_TRUE(is_echoed);
+  EXPECT_TRUE(is_drawn);
+  EXPECT_EQ(outcome.code, 0);
+}
 
 std::string shown_with(std::vector<std::string> environment) {
   const Terminal terminal;

@@ -29,7 +29,8 @@ void redirect(int descriptor, const std::string& path, int flags) {
   redirect(STDIN_FILENO, start.input_file.empty() ? folder.file("input") : start.input_file,
            O_RDONLY);
   redirect(STDOUT_FILENO, output, O_WRONLY | O_CREAT | O_TRUNC);
-  redirect(STDERR_FILENO, folder.file("notes"), O_WRONLY | O_CREAT | O_TRUNC);
+  redirect(STDERR_FILENO, start.notes_file.empty() ? folder.file("notes") : start.notes_file,
+           O_WRONLY | O_CREAT | O_TRUNC);
   if (start.most_file_bytes > 0) {
     const rlimit limit{start.most_file_bytes, start.most_file_bytes};
     setrlimit(RLIMIT_FSIZE, &limit);

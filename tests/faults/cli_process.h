@@ -17,6 +17,7 @@ struct Start {
   std::string folder = {};                    // the current one; empty: the test's own
   std::size_t most_file_bytes = 0;   // no file may grow past this, as on a full disk; 0: no limit
   std::string output_file = {};      // where standard output goes instead of Outcome::output
+  std::string notes_file = {};       // the same of standard error and Outcome::notes
   std::string interrupt_after = {};  // send a signal once standard error holds this
   std::function<bool()> interrupt_when = {};  // send it once this is true
   int interrupt_with = SIGINT;

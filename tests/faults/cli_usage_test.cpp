@@ -79,6 +79,9 @@ INSTANTIATE_TEST_SUITE_P(
         run_with("BannedOutOfRange", {"--ban", "512"}, {"0 to 511", "512"}),
         run_with("BiasWithoutColon", {"--logit-bias", "5"}, {"--logit-bias", "ID:BIAS"}),
         run_with("EmptyStopText", {"--stop", ""}, {"stop"}),
+        run_with("EmptySeed", {"--seed="}, {"--seed", "whole number", "\"\""}),
+        run_with("EmptyValueBeforeAnOption", {"--stop=", "--seed", "1"},
+                 {"--stop", "found an empty one"}),
         WrongUse{"LearnKeepWithoutLearn",
                  {"serve", "-m", small_model(), "--learn-keep", "x"},
                  {"--learn-keep", "--learn"}},
@@ -275,6 +278,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongUse{"UnknownFeatures",
                  {"train", "data", "-m", "x", "--prompts", "x", "-o", "y", "--features", "f8"},
                  {"--features", "f16, q8 or none", "\"f8\""}},
+        WrongUse{"CompletionOfNoShell", {"completion", "sh"}, {"expected bash", "\"sh\""}},
         WrongUse{"HelpTooDeep", {"help", "run", "me"}, {"nothing behind run", "\"me\""}}),
     [](const auto& use) { return use.param.name; });
 

@@ -43,6 +43,7 @@ try() {
   "$root/usr/bin/talon" run -m "$model" -p "$prompt" -n 40 -d none 2> /dev/null | diff - "$here/answer.txt" || fail "answers differ"
   ls "$root"/usr/share/talon/models/*/*.safetensors > /dev/null || fail "no heads"
   grep -q '^ExecStart=talon serve' "$root/usr/lib/systemd/system/talon.service" || fail "no service"
+  grep -q '_talon talon$' "$root/usr/share/bash-completion/completions/talon" || fail "no completion"
 }
 
 for file in "$here"/*.deb; do dpkg-deb -x "$file" "$here/root"; done

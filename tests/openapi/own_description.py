@@ -55,7 +55,7 @@ TEXTS = any_of(TEXT, array(TEXT_PART, maxItems=1024))
 MODEL_FIELD = {"model": word(MODEL, "", None)}
 
 # Of Anthropic's interface.
-RESULT = a({"type": word("tool_result")}, tool_use_id=TEXT, content=TEXTS)
+RESULT = a({"type": word("tool_result")}, tool_use_id=TEXT, content=TEXTS, is_error=FLAG)
 USE = a({"type": word("tool_use"), "name": TEXT}, id=TEXT, input=OBJECT)
 THOUGHT = a({"type": word("thinking")}, thinking=TEXT)
 HIDDEN_THOUGHT = a({"type": word("redacted_thinking")})
@@ -73,7 +73,8 @@ FORMAT = any_of(a({"type": word("text")}),
 MESSAGE_CHOICE = any_of(word("none", "auto"), a({"type": word("auto", "any", "tool", "none")}))
 EFFORT = word("none", "minimal", "low", "medium", "high", "xhigh", "max")
 OF_MESSAGES = {"system": TEXTS, "tools": array(MESSAGE_TOOL, maxItems=256), "tool_choice": MESSAGE_CHOICE, "parallel_tool_calls": FLAG,
-               "thinking": a({"type": word("enabled", "adaptive", "disabled")}, budget_tokens=integer(0, MOST_INT)),
+               "thinking": a({"type": word("enabled", "adaptive", "disabled")}, budget_tokens=integer(0, MOST_INT),
+                             display=word("summarized", "omitted")),
                "output_config": a({}, format=FORMAT, effort=EFFORT)}
 TALON = {**a({}, drafter=word("", "auto", "none", "suffix", "ngram", "lookahead", "jacobi"), policy=word("", "fixed"),
              verify=word("", "follow"), deadline_ms=integer(1, 24 * 3600 * 1000), metrics=FLAG, trace=FLAG), "additionalProperties": False}

@@ -21,9 +21,11 @@ struct ForeignValue {
 constexpr ForeignValue kForeign[] = {
     {"allowed_token_ids", "[1, 2]", "null", "none"},
     {"bad_words", R"(["the"])", "[]", "none"},
+    {"include_reasoning", "false", "true", "true"},
     {"include_stop_str_in_output", "true", "false", "false"},
     {"logits_processors", R"(["x"])", "[]", "none"},
     {"logprob_token_ids", "[5]", "null", "none"},
+    {"prompt_embeds", R"("x")", "[]", "none"},
     {"prompt_logprobs", "1", "null", "none"},
     {"repetition_detection", R"({"max_pattern_size": 4})", "{}", "none"},
     {"return_tokens_as_token_ids", "true", "false", "false"},
@@ -34,6 +36,7 @@ constexpr ForeignValue kForeign[] = {
     {"custom_logit_processor", R"("x")", R"("")", "none"},
     {"lora_path", R"("x")", R"("")", "none"},
     {"no_stop_trim", "1", "false", "false"},
+    {"separate_reasoning", "false", "true", "true"},
     {"stop_regex", R"(["x"])", "[]", "none"},
     {"adaptive_target", "0", "-1.0", "-1"},
     {"dry_multiplier", "0.8", "0", "0"},
@@ -43,6 +46,7 @@ constexpr ForeignValue kForeign[] = {
     {"mirostat", "2", "0", "0"},
     {"n_indent", "4", "0", "0"},
     {"n_probs", "3", "0", "0"},
+    {"parse_tool_calls", "false", "true", "true"},
     {"reasoning_budget_tokens", "512", "-1", "-1"},
     {"t_max_predict_ms", "10", "-1", "0"},
     {"thinking_budget_tokens", "512", "-1", "-1"},
@@ -128,6 +132,62 @@ TEST(ForeignFields, OfLlamaPenalizeWhatIsRepeatedAmongTheLastTokens) {
   EXPECT_NE(text_with({{"repeat_penalty", 3}, {"repeat_last_n", 1}}), all);
   EXPECT_EQ(text_with({{"repeat_penalty", 3}}),
             text_with({{"repeat_penalty", 3}, {"repeat_last_n", 64}}));
+}
+
+/// Whether `samplers` of a request with these is taken; else it is refused by its name.
+bool takes_samplers(const Json& samplers, const Json& more) {
+  Json body = with(kCompletion, "samplers", samplers);
+  body.update(more);
+  const Reply reply = server().post("/v1/completions", body);
+  if (reply.status != 200) {
+    EXPECT_EQ(reply.json()["error"]["param"], "samplers") << reply.body;
+  }
+  return reply.status == 200;
+}
+
+const Json kLlamaOrder = {"penalties", "dry",   "top_n_sigma", "top_k",      "typ_p",
+                          "top_p",     "min_p", "xtc",         "temperature"};
+
+TEST(ForeignFields, OfLlamaMayOrderSamplersThatAreOffInAnyWay) {
+  EXPECT_TRUE(takes_samplers(kLlamaOrder, Json::object()));
+  EXPECT_TRUE(takes_samplers(kLlamaOrder, {{"top_p", 0.9}}));
+  EXPECT_TRUE(takes_samplers("edskypmxt", {{"top_p", 0.9}}));
+  EXPECT_TRUE(takes_samplers(kLlamaOrder, {{"temperature", 0.7}, {"top_k", 40}}));
+  EXPECT_TRUE(takes_samplers(kLlamaOrder, {{"temperature", 0}, {"top_p", 0.9}, {"min_p", 0.1}}));
+  EXPECT_TRUE(takes_samplers(Json::array(), Json::object()));
+  EXPECT_TRUE(takes_samplers({"min_p", "top_k"}, {{"top_k", 40}, {"min_p", 0.1}}));
+  EXPECT_TRUE(takes_samplers({"temperature", "top_p"}, {{"temperature", 0.7}, {"top_p", 0.9}}));
+}
+
+TEST(ForeignFields, OfLlamaOrderSamplersAsTheyAreAppliedOrAreRefused) {
+  EXPECT_FALSE(takes_samplers(kLlamaOrder, {{"temperature", 0.7}, {"top_p", 0.9}}));
+  EXPECT_FALSE(takes_samplers("edskypmxt", {{"temperature", 0.7}, {"min_p", 0.1}}));
+  EXPECT_FALSE(takes_samplers({"min_p", "top_p"}, {{"top_p", 0.9}, {"min_p", 0.1}}));
+  EXPECT_FALSE(takes_samplers(kLlamaOrder, {{"typical_p", 0.9}, {"temperature", 0}}));
+  EXPECT_FALSE(takes_samplers({"top_k", "penalties"},
+                              {{"top_k", 4}, {"presence_penalty", 1}, {"temperature", 1}}));
+  EXPECT_FALSE(takes_samplers({"top_k"}, {{"temperature", 0.7}})) << "one that is on is left out";
+  EXPECT_FALSE(takes_samplers({"temperature", "temperature"}, {{"temperature", 0.7}}));
+  EXPECT_FALSE(takes_samplers("q", Json::object()));
+  EXPECT_FALSE(takes_samplers(5, Json::object()));
+  Json body = with(kCompletion, "samplers", {"top_p", "temperature"});
+  body["temperature"] = body["top_p"] = 0.5;
+  const Json error = server().post("/v1/completions", body).json()["error"];
+  EXPECT_EQ(error["message"],
+            "samplers: expected temperature, top_p in this order, found an array of 2 values");
+  body["samplers"][1] = "infill";
+  EXPECT_EQ(server().post("/v1/completions", body).json()["error"]["param"], "samplers[1]");
+}
+
+TEST(ForeignFields, OfVllmLeaveOutTheStartOfAPrompt) {
+  const auto tokens = [](const Json& more) -> int {
+    Json body = kCompletion;
+    body.update(more);
+    return server().post("/v1/completions", body).json()["usage"]["prompt_tokens"];
+  };
+  const int usual = tokens(Json::object());
+  EXPECT_EQ(tokens({{"add_special_tokens", true}}), usual);
+  EXPECT_EQ(tokens({{"add_special_tokens", false}}), usual - 1);
 }
 
 TEST(ForeignFields, OfLlamaBoundAnAnswerOrDoNot) {

@@ -138,6 +138,25 @@ TEST(Thinking, IsAskedForOrNot) {
             "thinking.type: expected one of enabled, adaptive, disabled, found \"on\"");
 }
 
+/// A template that knows it may make the model say more or less.
+TEST(Chats, TellTheTemplateHowMuchTheModelShallSay) {
+  TestServer::Options options;
+  options.chat_template =
+      "{{ messages[0].content }}{% if verbosity is defined %} {{ verbosity }}{% endif %}";
+  TestServer choosing(options);
+  Json body = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}};
+  const auto prompt = [&] { return choosing.post("/apply-template", body).json()["prompt"]; };
+  EXPECT_EQ(prompt(), "Hi");
+  body["verbosity"] = "low";
+  EXPECT_EQ(prompt(), "Hi low");
+  Json asked = {{"input", "Hi"}, {"max_output_tokens", 1}};
+  const int unasked = choosing.post("/v1/responses", asked).json()["usage"]["input_tokens"];
+  asked["text"] = {{"verbosity", "low"}};
+  const Json response = choosing.post("/v1/responses", asked).json();
+  EXPECT_GT(response["usage"]["input_tokens"], unasked) << response;
+  EXPECT_EQ(response["text"]["verbosity"], "low") << response;
+}
+
 TEST(Thinking, IsAsLongAsTheEffortOfAMessageSays) {
   TestServer::Options options;
   options.chat_template =

@@ -299,6 +299,29 @@ TEST(Turns, KeepTheThoughtsOfResponses) {
   EXPECT_EQ(tokens({kUser, first, kUser}), tokens({kUser, kUser}));
 }
 
+/// Templates have no place for a result that is an error: its text says it.
+TEST(Turns, OfCallsThatFailedSayItInTheirText) {
+  TestServer server(with_template(kHermes));
+  const auto tokens = [&](const Json& content, bool is_error) {
+    const Json use = {
+        {"type", "tool_use"}, {"id", "t"}, {"name", "time"}, {"input", Json::object()}};
+    Json result = {{"type", "tool_result"}, {"tool_use_id", "t"}, {"content", content}};
+    if (is_error) result["is_error"] = true;
+    const Json body = {{"messages",
+                        {kUser,
+                         {{"role", "assistant"}, {"content", {use}}},
+                         {{"role", "user"}, {"content", {result}}}}}};
+    const Reply reply = server.post("/v1/messages/count_tokens", body);
+    return reply.json()["input_tokens"].get<int>();
+  };
+  EXPECT_GT(tokens("no such town", true), tokens("no such town", false));
+  EXPECT_EQ(tokens("no such town", true), tokens("Error: no such town", false));
+  EXPECT_EQ(tokens("", true), tokens("Error", false));
+  const Json parts = Json::array({{{"type", "text"}, {"text", "TypeError: no such town"}}});
+  EXPECT_EQ(tokens(parts, true), tokens(parts, false));
+  EXPECT_EQ(tokens("gone\nError", true), tokens("Error: gone\nError", false));
+}
+
 TEST(Turns, RefuseThoughtsThatAreNoTexts) {
   const Json item = thought_item("output_text", "content", "a");
   const Json error = thinking().post("/v1/responses", {{"input", {kUser, item}}}).json()["error"];

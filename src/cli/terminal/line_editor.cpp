@@ -1,17 +1,51 @@
 #include "cli/terminal/line_editor.h"
 
 #include <histedit.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <clocale>
+#include <cstdint>
 #include <cstdio>
 #include <iostream>
+#include <iterator>
 
 #include "cli/options/prompt_options.h"
+#include "cli/terminal/console.h"
+#include "cli/terminal/interrupt.h"
 #include "core/error.h"
 
 namespace talon {
+namespace {
+
+/// Tells a reader that the terminal has another size. What a signal handler may touch is global.
+volatile int size_event = -1;
+
+void on_resize(int) {
+  const int problem = errno;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(size_event, &one, sizeof(one));
+  errno = problem;
+}
+
+bool took_resize() {
+  std::uint64_t count = 0;
+  return ::read(size_event, &count, sizeof(count)) == sizeof(count);
+}
+
+/// Has `handler` called when the terminal gets another size. Calls of the system go on after it.
+void on_size_change(void (*handler)(int)) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGWINCH, &action, nullptr);
+}
+
+}  // namespace
 
 struct LineEditor::Terminal {
   EditLine* editor = nullptr;
@@ -32,8 +66,17 @@ struct LineEditor::Terminal {
     el_set(editor, EL_PROMPT, &Terminal::prompt_of);
     el_set(editor, EL_EDITOR, "emacs");
     el_set(editor, EL_HIST, ::history, history);
+    size_event = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (size_event < 0) return;  // a line keeps the size that it began with
+    el_wset(editor, EL_GETCFN, &Terminal::read_key);
+    on_size_change(on_resize);
   }
   ~Terminal() {
+    if (size_event >= 0) {
+      on_size_change(SIG_DFL);
+      ::close(size_event);
+      size_event = -1;
+    }
     if (history) history_end(history);
     if (editor) el_end(editor);
   }
@@ -44,6 +87,32 @@ struct LineEditor::Terminal {
     Terminal* self = nullptr;
     el_get(editor, EL_CLIENTDATA, &self);
     return self->prompt.data();
+  }
+
+  /// As the editor's own function reads what is typed, but while it waits the line follows the size
+  /// of the terminal. -1 with errno EINTR: interrupted.
+  static int read_key(EditLine* editor, wchar_t* key) {
+    pollfd sources[] = {{STDIN_FILENO, POLLIN, 0}, {size_event, POLLIN, 0}};
+    while (sources[0].revents == 0) {
+      const bool waited = ::poll(sources, std::size(sources), -1) >= 0;
+      const int problem = errno;
+      const bool resized = took_resize();
+      if (resized) draw_again(editor);
+      errno = interrupt_requested() ? EINTR : problem;
+      if (interrupt_requested() || (!waited && !resized)) return -1;
+      if (!waited) sources[0].revents = 0;
+    }
+    errno = 0;
+    el_wset(editor, EL_GETCFN, static_cast<el_rfunc_t>(EL_BUILTIN_GETCFN));
+    const int count = el_wgetc(editor, key);
+    el_wset(editor, EL_GETCFN, &Terminal::read_key);
+    return count;
+  }
+
+  static void draw_again(EditLine* editor) {
+    el_resize(editor);
+    std::fputs(notes_can_rewrite() ? "\r\x1b[K" : "\n", stderr);
+    el_wset(editor, EL_REFRESH);
   }
 
   Result read(std::string& line) {

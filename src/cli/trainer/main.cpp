@@ -6,6 +6,7 @@
 #include <csignal>
 #include <exception>
 
+#include "cli/options/command_words.h"
 #include "cli/options/opened_model.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
@@ -141,7 +142,7 @@ int run(int argc, char** argv) {
     return train_image_command(request);
   });
   try {
-    app.parse(argc, argv);
+    app.parse(command_words(app, argc, argv));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitDone : kExitUsage;
   }

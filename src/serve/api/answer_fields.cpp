@@ -144,6 +144,7 @@ SamplerOptions read_sampler(const Fields& fields, const RequestLimits& limits, i
   sampler.frequency_penalty = fields.number("frequency_penalty", -100, 100).value_or(0);
   sampler.repetition_penalty = fields.number("repetition_penalty", 0.01, 100).value_or(1);
   read_repeat_penalty(fields, sampler);
+  check_sampler_order(fields, sampler);
   sampler.logit_bias = read_logit_bias(fields, limits.logit_bias, vocabulary);
   return sampler;
 }
@@ -193,6 +194,9 @@ AnswerFields read_answer_fields(const Fields& fields, const RequestLimits& limit
                                 const FieldNames& names) {
   AnswerFields answer;
   answer.choices = int_or(fields, "n", 1, 1, limits.choices);
+  if (int_or(fields, "n_cmpl", answer.choices, 1, limits.choices) != answer.choices) {
+    fields.refuse("n_cmpl", "the same as n");
+  }
   read_max_tokens(fields, names, answer);
   answer.min_new = int_or(fields, "min_tokens", 0, 0, answer.max_new.value_or(kMostTokens));
   answer.sampler = read_sampler(fields, limits, vocabulary);
@@ -211,6 +215,7 @@ AnswerFields read_answer_fields(const Fields& fields, const RequestLimits& limit
   if (const auto salt = fields.text("cache_salt")) answer.tenant = tenant_of(*salt);
   answer.priority = int_or(fields, "priority", 0, -1'000'000, 1'000'000);
   fields.text("user");
+  if (fields.object("moderation")) fields.refuse("moderation", "none: the server judges no texts");
   read_talon(fields, answer);
   return answer;
 }

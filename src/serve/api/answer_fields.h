@@ -59,6 +59,9 @@ AnswerFields read_answer_fields(const Fields& fields, const RequestLimits& limit
 /// Refuses what vLLM, SGLang and llama.cpp have and would change the answer, but for values that
 /// change nothing. Throws ApiError.
 void refuse_foreign_fields(const Fields& fields);
+/// Refuses an order of llama.cpp's `samplers` in which those that are on would do something else
+/// than in that of SamplerOptions, or which lacks one of them. Throws ApiError.
+void check_sampler_order(const Fields& fields, const SamplerOptions& sampler);
 
 /// A list of token ids. Throws ApiError.
 std::vector<TokenId> read_tokens(const std::string& path, const Json& list, int vocabulary);

@@ -84,6 +84,21 @@ void read_assistant_blocks(const std::string& path, const Json& blocks, const Or
   messages.push_back(std::move(with_calls[0]));
 }
 
+/// Whether the first line of a text has the word in any case.
+bool speaks_of_error(std::string_view text) {
+  std::string line(text.substr(0, text.find('\n')));
+  for (char& c : line) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return line.find("error") != std::string::npos;
+}
+
+/// What a call gave. Templates have no place for `is_error`, so the text says it.
+std::string read_result(const std::string& path, const Fields& block) {
+  const Json* content = block.find("content");
+  std::string text = content ? read_content(path + ".content", *content, kTextBlocks) : "";
+  if (!block.flag("is_error").value_or(false) || speaks_of_error(text)) return text;
+  return text.empty() ? "Error" : "Error: " + text;
+}
+
 /// Blocks of a turn of the user: what calls gave, and texts.
 void read_user_blocks(const std::string& path, const Json& blocks,
                       std::vector<ChatMessage>& messages) {
@@ -99,10 +114,7 @@ void read_user_blocks(const std::string& path, const Json& blocks,
     }
     has_results = true;
     const Fields block(blocks[i], at + ".");
-    const Json* content = block.find("content");
-    messages.push_back(
-        call_result(block.text("tool_use_id").value_or(""),
-                    content ? read_content(at + ".content", *content, kTextBlocks) : ""));
+    messages.push_back(call_result(block.text("tool_use_id").value_or(""), read_result(at, block)));
   }
   if (!said.empty() || !has_results) messages.push_back({"user", std::move(said)});
 }
@@ -159,7 +171,8 @@ std::vector<ChatMessage> read_turns(const Fields& fields, const OrderedJson& bod
   return messages;
 }
 
-/// The budget of a thought is not kept to: it ends where the model ends it.
+/// The budget of a thought is not kept to: it ends where the model ends it. It is told as a whole,
+/// since a client can give nothing else back.
 void read_thinking(const Fields& fields, ChatRenderOptions& options) {
   const auto thinking = fields.object("thinking");
   if (!thinking) return;
@@ -168,11 +181,23 @@ void read_thinking(const Fields& fields, ChatRenderOptions& options) {
     thinking->refuse("type", "one of enabled, adaptive, disabled");
   }
   thinking->integer("budget_tokens", 0, std::numeric_limits<int>::max());
+  const std::string display = thinking->text("display").value_or("summarized");
+  if (display != "summarized" && display != "omitted") {
+    thinking->refuse("display", "summarized or omitted");
+  }
   ask_to_think(type != "disabled", options);
+}
+
+/// What would give the model tools that the server itself calls.
+void refuse_servers_tools(const Fields& fields) {
+  const Json* servers = fields.array("mcp_servers", 64);
+  if (servers && !servers->empty()) fields.refuse("mcp_servers", "none: the server calls no tools");
+  if (fields.find("container")) fields.refuse("container", "none: the server runs no code");
 }
 
 ChatAsk read_ask(const Json& json, const std::string& text, const RequestLimits& limits) {
   const Fields fields(json);
+  refuse_servers_tools(fields);
   const OrderedJson body = ordered_body(json, text);
   const auto output = fields.object("output_config");
   ChatAsk ask;

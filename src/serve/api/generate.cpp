@@ -109,13 +109,15 @@ std::vector<Job> make_jobs(const AnswerHead& head, std::chrono::steady_clock::ti
   return jobs;
 }
 
-std::vector<TokenId> prompt_tokens(const std::string& path, const Json& prompt, bool parse_special,
-                                   const ServedModel& model, const RequestLimits& limits) {
+std::vector<TokenId> prompt_tokens(const std::string& path, const Json& prompt,
+                                   const EncodeOptions& options, const ServedModel& model,
+                                   const RequestLimits& limits) {
   if (prompt.is_array()) return read_tokens(path, prompt, model.config().vocabulary);
   if (!prompt.is_string()) refuse_field(path, "a text or a list of token ids", prompt);
   try {
-    return encode_prompt(model.tokenizer(), prompt.get_ref<const std::string&>(),
-                         most_tokens(model, limits), parse_special);
+    const std::string& text = prompt.get_ref<const std::string&>();
+    check_prompt_bytes(model.tokenizer(), text, most_tokens(model, limits));
+    return model.tokenizer().encode(text, options);
   } catch (const BusyError&) {
     throw;
   } catch (const PromptTooLong& error) {
@@ -130,16 +132,17 @@ std::vector<std::vector<TokenId>> read_prompts(const Fields& fields, const Serve
                                                const RequestLimits& limits, int most) {
   const Json* prompt = fields.find("prompt");
   if (!prompt) fields.refuse("prompt", "a text, a list of token ids, or a list of these");
-  const bool special = fields.flag("parse_special").value_or(true);
+  const EncodeOptions options = {.parse_special = fields.flag("parse_special").value_or(true),
+                                 .add_start = fields.flag("add_special_tokens").value_or(true)};
   const bool is_list = prompt->is_array() && !prompt->empty() && !(*prompt)[0].is_number();
-  if (!is_list) return {prompt_tokens("prompt", *prompt, special, model, limits)};
+  if (!is_list) return {prompt_tokens("prompt", *prompt, options, model, limits)};
   if (prompt->size() > static_cast<std::size_t>(most)) {
     fields.refuse("prompt", fmt::format("at most {} prompts, times n", most));
   }
   std::vector<std::vector<TokenId>> prompts;
   for (std::size_t i = 0; i < prompt->size(); ++i) {
     const std::string path = fmt::format("prompt[{}]", i);
-    prompts.push_back(prompt_tokens(path, (*prompt)[i], special, model, limits));
+    prompts.push_back(prompt_tokens(path, (*prompt)[i], options, model, limits));
   }
   return prompts;
 }
@@ -149,6 +152,16 @@ void refuse_unserved_of_chat(const Fields& fields) {
   if (fields.flag("echo").value_or(false)) fields.refuse("echo", "false");
   if (const Json* functions = fields.array("functions", 1024); functions && !functions->empty()) {
     fields.refuse("functions", "none: tools have them");
+  }
+  if (fields.flag("add_special_tokens").value_or(false)) {
+    fields.refuse("add_special_tokens", "false: the template writes such tokens");
+  }
+  if (fields.object("web_search_options")) {
+    fields.refuse("web_search_options", "none: the server searches nothing");
+  }
+  const std::string thoughts = fields.text("reasoning_format").value_or("auto");
+  if (thoughts != "auto" && thoughts != "deepseek") {
+    fields.refuse("reasoning_format", "auto or deepseek");
   }
   const Json* kinds = fields.array("modalities", 16);
   for (std::size_t i = 0; kinds && i < kinds->size(); ++i) {

@@ -34,6 +34,8 @@ void read_calls(const Fields& fields, std::vector<ChatMessage>& messages) {
   for (const char* name : {"reasoning_content", "reasoning"}) {
     if (const auto text = fields.text(name)) messages.back().more["reasoning_content"] = *text;
   }
+  if (fields.find("function_call")) fields.refuse("function_call", "none: tool_calls have them");
+  if (fields.find("audio")) fields.refuse("audio", "none: the server keeps no answers");
   const Json* calls = fields.array("tool_calls", kMostParts);
   if (!calls) return;
   for (std::size_t i = 0; i < calls->size(); ++i) {
@@ -52,6 +54,15 @@ void read_calls(const Fields& fields, std::vector<ChatMessage>& messages) {
 bool is_silent(const Json& json) {
   return json.is_object() && json.value("role", Json()) == "assistant" &&
          (!json.contains("content") || json["content"].is_null());
+}
+
+std::optional<std::string> read_word(const Fields& fields, const char* name,
+                                     std::span<const std::string_view> words) {
+  auto word = fields.text(name);
+  if (word && std::ranges::find(words, *word) == words.end()) {
+    fields.refuse(name, fmt::format("one of {}", fmt::join(words, ", ")));
+  }
+  return word;
 }
 
 bool is_same_turn(const ChatMessage& message, const ChatMessage& next) {
@@ -218,19 +229,23 @@ ChatRenderOptions read_render_options(const Fields& fields) {
     fields.refuse("documents", "none: chat_template_kwargs may have them");
   }
   read_effort(fields, "reasoning_effort", options);
+  read_verbosity(fields, options);
   return options;
 }
 
 void read_effort(const Fields& fields, const char* name, ChatRenderOptions& options) {
   constexpr std::array<std::string_view, 7> kEfforts = {"none", "minimal", "low", "medium",
                                                         "high", "xhigh",   "max"};
-  const auto effort = fields.text(name);
+  const auto effort = read_word(fields, name, kEfforts);
   if (!effort) return;
-  if (std::ranges::find(kEfforts, *effort) == kEfforts.end()) {
-    fields.refuse(name, fmt::format("one of {}", fmt::join(kEfforts, ", ")));
-  }
   options.variables["reasoning_effort"] = *effort;
   if (*effort == "none") ask_to_think(false, options);
+}
+
+void read_verbosity(const Fields& fields, ChatRenderOptions& options) {
+  constexpr std::array<std::string_view, 3> kVerbosities = {"low", "medium", "high"};
+  const auto verbosity = read_word(fields, "verbosity", kVerbosities);
+  if (verbosity) options.variables["verbosity"] = *verbosity;
 }
 
 void ask_to_think(bool thinks, ChatRenderOptions& options) {

@@ -17,11 +17,13 @@ namespace talon {
 std::vector<ChatMessage> read_messages(const Fields& fields, const RequestLimits& limits);
 
 /// How the template is asked: add_generation_prompt or continue_final_message, and variables of
-/// chat_template_kwargs and reasoning_effort.
+/// chat_template_kwargs, reasoning_effort and verbosity.
 ChatRenderOptions read_render_options(const Fields& fields);
 /// Reads how long a model shall think, in OpenAI's words, for the template; what else that knows
 /// goes into chat_template_kwargs.
 void read_effort(const Fields& fields, const char* name, ChatRenderOptions& options);
+/// Reads how much the model shall say, which no template is known to tell it, likewise.
+void read_verbosity(const Fields& fields, ChatRenderOptions& options);
 /// Asks the template for a thought, or for none, by the names that templates have for this; what
 /// chat_template_kwargs say stays.
 void ask_to_think(bool thinks, ChatRenderOptions& options);

@@ -126,7 +126,9 @@ Json asked_of(const Fields& fields) {
   asked["reasoning"] = {{"effort", reasoning.value("effort", Json())}, {"summary", nullptr}};
   asked["text"] = {{"format", {{"type", "text"}}}};
   const Json text = given("text", Json::object());
-  if (!text.value("format", Json()).is_null()) asked["text"]["format"] = text["format"];
+  for (const char* name : {"format", "verbosity"}) {
+    if (!text.value(name, Json()).is_null()) asked["text"][name] = text[name];
+  }
   asked["tools"] = Json::array();
   for (const Json& tool : given("tools", Json::array())) {
     if (!is_function_tool(ToolShape::responses, tool)) continue;
@@ -258,6 +260,7 @@ void serve_responses(const GenerateInput& input) {
   if (const auto reasoning = fields.object("reasoning")) {
     read_effort(*reasoning, "effort", ask.options);
   }
+  if (const auto text = fields.object("text")) read_verbosity(*text, ask.options);
   AnswerHead head = make_head("resp_", *input.model, std::move(answer));
   head.asked = asked_of(fields);
   ask_chat(input, std::move(ask), head);
