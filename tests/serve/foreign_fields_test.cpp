@@ -150,20 +150,33 @@ const Json kLlamaOrder = {"penalties", "dry",   "top_n_sigma", "top_k",      "ty
 
 TEST(ForeignFields, OfLlamaMayOrderSamplersThatAreOffInAnyWay) {
   EXPECT_TRUE(takes_samplers(kLlamaOrder, Json::object()));
-  EXPECT_TRUE(takes_samplers(kLlamaOrder, {{"top_p", 0.9}}));
-  EXPECT_TRUE(takes_samplers("edskypmxt", {{"top_p", 0.9}}));
-  EXPECT_TRUE(takes_samplers(kLlamaOrder, {{"temperature", 0.7}, {"top_k", 40}}));
-  EXPECT_TRUE(takes_samplers(kLlamaOrder, {{"temperature", 0}, {"top_p", 0.9}, {"min_p", 0.1}}));
+  EXPECT_TRUE(takes_samplers({"temperature", "top_p", "penalties"}, {{"top_p", 0.9}}));
+  EXPECT_TRUE(takes_samplers("tsmxpyked", {{"top_p", 0.9}}));
+  EXPECT_TRUE(takes_samplers("kt", {{"temperature", 0.7}, {"top_k", 40}}));
+  EXPECT_TRUE(takes_samplers("mpt", {{"temperature", 0}, {"top_p", 0.9}, {"min_p", 0.1}}));
   EXPECT_TRUE(takes_samplers(Json::array(), Json::object()));
   EXPECT_TRUE(takes_samplers({"min_p", "top_k"}, {{"top_k", 40}, {"min_p", 0.1}}));
   EXPECT_TRUE(takes_samplers({"temperature", "top_p"}, {{"temperature", 0.7}, {"top_p", 0.9}}));
 }
 
+/// Its clients send it with every request, whatever its values are.
+TEST(ForeignFields, OfLlamaTakeItsOwnOrderOfSamplersForNone) {
+  const Json usual = {{"temperature", 0.8}, {"top_k", 40}, {"top_p", 0.95}, {"min_p", 0.05}};
+  EXPECT_TRUE(takes_samplers(kLlamaOrder, usual));
+  EXPECT_TRUE(takes_samplers("edskypmxt", usual));
+  EXPECT_TRUE(takes_samplers("edkypmxt", usual)) << "of versions without top_n_sigma";
+  EXPECT_TRUE(takes_samplers(kLlamaOrder, {{"typical_p", 0.9}, {"temperature", 0}}));
+  const Json seeded = with(usual, "seed", 3);
+  EXPECT_EQ(text_with(with(seeded, "samplers", kLlamaOrder)), text_with(seeded));
+  EXPECT_FALSE(takes_samplers("ekympt", usual)) << "min-p before top-p";
+}
+
 TEST(ForeignFields, OfLlamaOrderSamplersAsTheyAreAppliedOrAreRefused) {
-  EXPECT_FALSE(takes_samplers(kLlamaOrder, {{"temperature", 0.7}, {"top_p", 0.9}}));
-  EXPECT_FALSE(takes_samplers("edskypmxt", {{"temperature", 0.7}, {"min_p", 0.1}}));
+  EXPECT_FALSE(takes_samplers({"top_p", "temperature"}, {{"temperature", 0.7}, {"top_p", 0.9}}));
+  EXPECT_FALSE(takes_samplers("mt", {{"temperature", 0.7}, {"min_p", 0.1}}));
   EXPECT_FALSE(takes_samplers({"min_p", "top_p"}, {{"top_p", 0.9}, {"min_p", 0.1}}));
-  EXPECT_FALSE(takes_samplers(kLlamaOrder, {{"typical_p", 0.9}, {"temperature", 0}}));
+  EXPECT_FALSE(takes_samplers("yt", {{"typical_p", 0.9}, {"temperature", 0}}));
+  EXPECT_FALSE(takes_samplers(std::string(1 << 20, 't'), {{"temperature", 0.7}})) << "at once";
   EXPECT_FALSE(takes_samplers({"top_k", "penalties"},
                               {{"top_k", 4}, {"presence_penalty", 1}, {"temperature", 1}}));
   EXPECT_FALSE(takes_samplers({"top_k"}, {{"temperature", 0.7}})) << "one that is on is left out";

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <clocale>
 #include <cstdint>
@@ -21,8 +22,10 @@
 namespace talon {
 namespace {
 
-/// Tells a reader that the terminal has another size. What a signal handler may touch is global.
-volatile int size_event = -1;
+/// Tells a reader that the terminal has another size. What a signal handler may touch is global,
+/// and any thread may be the one that handles it.
+std::atomic<int> size_event = -1;
+static_assert(std::atomic<int>::is_always_lock_free);
 
 void on_resize(int) {
   const int problem = errno;
@@ -74,8 +77,7 @@ struct LineEditor::Terminal {
   ~Terminal() {
     if (size_event >= 0) {
       on_size_change(SIG_DFL);
-      ::close(size_event);
-      size_event = -1;
+      ::close(size_event.exchange(-1));
     }
     if (history) history_end(history);
     if (editor) el_end(editor);
@@ -98,8 +100,9 @@ struct LineEditor::Terminal {
       const int problem = errno;
       const bool resized = took_resize();
       if (resized) draw_again(editor);
-      errno = interrupt_requested() ? EINTR : problem;
-      if (interrupt_requested() || (!waited && !resized)) return -1;
+      const bool stops = interrupt_requested();
+      errno = stops ? EINTR : problem;
+      if (stops || (!waited && !resized)) return -1;
       if (!waited) sources[0].revents = 0;
     }
     errno = 0;

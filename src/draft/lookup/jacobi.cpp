@@ -234,18 +234,23 @@ class JacobiDrafter : public Drafter {
   /// The chain, then the likeliest guess first.
   void grow(JacobiState& state, const DraftJob& job) const {
     DraftTree& tree = *job.tree;
+    const std::vector<float> given = tree.log_ps();  // a guess may raise what it proposes again
+    const auto log_p_of = [&](NodeId node) {
+      return node < static_cast<NodeId>(given.size()) ? given[static_cast<std::size_t>(node)]
+                                                      : tree[node].log_p;
+    };
     const int levels = std::min(options_.window, job.plan.levels);
     const auto has_room = [&] { return tree.draft_nodes() < job.plan.nodes; };
     const auto add = [&](const Branch& branch) {
       return tree.add(branch.parent, branch.token, static_cast<float>(branch.log_p), job.source);
     };
     for (NodeId node = 0; tree.depth(node) < levels && has_room();)
-      node = add(branches_below(state, tree, node).front());
+      node = add(branches_below(state, tree, node, log_p_of(node)).front());
 
     std::vector<Branch> open;  // a heap
     const auto open_below = [&](NodeId node) {
       if (tree[node].kind != NodeKind::candidate || tree.depth(node) >= levels) return;
-      for (const Branch& branch : branches_below(state, tree, node)) {
+      for (const Branch& branch : branches_below(state, tree, node, log_p_of(node))) {
         if (branch.log_p < std::log(kLeastChance)) continue;
         open.push_back(branch);
         std::push_heap(open.begin(), open.end());
@@ -261,18 +266,19 @@ class JacobiDrafter : public Drafter {
     }
   }
 
-  /// The guesses for the place below `node`, at least one.
-  std::vector<Branch> branches_below(JacobiState& state, const DraftTree& tree, NodeId node) const {
+  /// The guesses for the place below `node`, at least one. log_p: of the node as it was given
+  /// (DrafterTraits::extends_trees).
+  std::vector<Branch> branches_below(JacobiState& state, const DraftTree& tree, NodeId node,
+                                     float log_p) const {
     const auto place = static_cast<std::size_t>(tree.depth(node));
     while (state.ahead.size() <= place) state.ahead.push_back({first_guess(state)});
     const std::size_t most = place < depth() ? static_cast<std::size_t>(options_.width) : 1;
     const TokenId last = tree[node].token;
-    const auto log_p = static_cast<double>(tree[node].log_p);
     double left = 1;
     std::vector<Branch> branches;
     for (const Guess& guess : guesses_after(state.ahead[place], last, most)) {
       const double share = left * state.odds.chance(guess, last, branches.size());
-      branches.push_back({node, guess.token, log_p + std::log(share)});
+      branches.push_back({node, guess.token, static_cast<double>(log_p) + std::log(share)});
       left -= share;
     }
     return branches;
@@ -307,7 +313,8 @@ std::unique_ptr<Drafter> make_jacobi(Options& options, const DrafterContext& con
   if (row == 0 && context.target && context.target->config.image)
     row = context.target->config.image->row_tokens();
   const TokenId answers = context.target ? context.target->config.vocabulary : INT_MAX;
-  const int width = options.whole("width");
+  int width = options.whole("width");
+  if (width == 0) width = context.target && context.target->config.image ? 3 : 1;
   if (options.is_given("depth") && width == 1)
     options.misuse("width", "at least 2 beside depth, since one guess for a place is a chain");
   return std::make_unique<JacobiDrafter>(
@@ -323,9 +330,9 @@ DrafterEntry jacobi_drafter() {
               "arXiv:2305.10427, 2410.01699; exact at every temperature)",
           .options =
               {{"window", WholeNumber{1, 256}, "32", "places ahead"},
-               {"width", WholeNumber{1, 8}, "3",
+               {"width", WholeNumber{0, 8}, "0",
                 "guesses for each of the first places: what was drawn there and what would have "
-                "been in its place; 1: none"},
+                "been in its place; 1: the former alone; 0: 3 of a picture, else 1"},
                {"depth", WholeNumber{1, 8}, "3", "those first places, of a width of 2 or more"},
                {"row", WholeNumber{0, 4096}, "0",
                 "tokens of a row of a picture: new places begin as the row above; 0: the model's, "

@@ -165,6 +165,22 @@ int deepest(const DraftTree& tree) {
   return depth;
 }
 
+TEST(Jacobi, APictureHasThreeGuessesForAPlaceUnlessItIsSaidOtherwise) {
+  Model model;
+  model.config.vocabulary = 10000;
+  model.config.image = ImagePlan{3, 4, ImagePlan::Prompt::words, 4};
+  const auto guesses = [&](const std::string& drafter, const Model* of) {
+    Loop loop(drafter, next_digit, {1, 2, 3}, of, other_digit);
+    for (int i = 0; i < 2; ++i) loop.round();
+    int count = 0;
+    for ([[maybe_unused]] const NodeId child : loop.tree().children(0)) ++count;
+    return count;
+  };
+  EXPECT_EQ(guesses("jacobi", &model), 3);
+  EXPECT_EQ(guesses("jacobi:width=1", &model), 1);
+  EXPECT_EQ(guesses("jacobi", nullptr), 1);
+}
+
 TEST(Jacobi, AShortTreeStaysWithinThePlanAndItsDepth) {
   Loop loop("jacobi:window=8,width=3,depth=2", next_digit, {1, 2, 3}, nullptr, other_digit);
   for (int i = 0; i < 3; ++i) loop.round();
@@ -227,6 +243,24 @@ TEST(Jacobi, GrowsBelowTheNodesOfOthersAndGoesOnAfterThem) {
   EXPECT_EQ(loop.round(), 7) << "what was drawn behind it is known";
 }
 
+/// As DrafterTraits::extends_trees has it, also where it raises the chance of such a node.
+TEST(Jacobi, ChancesBelowTheNodesOfOthersAreRelativeToThoseGiven) {
+  const auto target = [](std::size_t place, TokenId) { return TokenId(100 + place); };
+  Loop loop("jacobi:window=8,width=1", target, {1, 2, 3});
+  loop.round();
+  DraftTree drafted(103);
+  drafted.add(0, 104, -3.0F, 2);
+  loop.round_of(drafted);
+  const DraftTree& tree = loop.tree();
+  EXPECT_GT(tree[1].log_p, -2) << "its own guess, too";
+  const NodeId below = tree.child(1, 105);
+  ASSERT_GT(below, 1);
+  EXPECT_NEAR(tree[below].log_p, -3 + tree[1].log_p, 1e-4) << "a guess of the same kind";
+  const NodeId last = tree.child(below, 106);
+  ASSERT_GT(last, below);
+  EXPECT_NEAR(tree[last].log_p, -3 + 2 * tree[1].log_p, 1e-4);
+}
+
 TEST(Jacobi, WhereNobodySaysWhatComesNextTheOtherIsTheGuessBefore) {
   Loop loop("jacobi:window=4,width=2", next_digit, {1, 2, 3});
   for (int i = 0; i < 2; ++i) loop.round();
@@ -252,8 +286,8 @@ TEST(Jacobi, OthersThatComeTrueAreBelievedMore) {
 }
 
 TEST(Jacobi, ShapesThatAreNoneAreRefused) {
-  for (const char* wrong : {"jacobi:width=0", "jacobi:width=9", "jacobi:width=2,depth=0",
-                            "jacobi:width=2,depth=9", "jacobi:width=1,depth=2"})
+  for (const char* wrong :
+       {"jacobi:width=9", "jacobi:width=2,depth=0", "jacobi:width=2,depth=9", "jacobi:depth=2"})
     EXPECT_THROW(make_drafter(wrong, {}), UsageError) << wrong;
 }
 

@@ -60,7 +60,8 @@ AnswerFields read_answer_fields(const Fields& fields, const RequestLimits& limit
 /// change nothing. Throws ApiError.
 void refuse_foreign_fields(const Fields& fields);
 /// Refuses an order of llama.cpp's `samplers` in which those that are on would do something else
-/// than in that of SamplerOptions, or which lacks one of them. Throws ApiError.
+/// than in that of SamplerOptions, or which lacks one of them. llama.cpp's own, which its clients
+/// send with every request, stands for none. Throws ApiError.
 void check_sampler_order(const Fields& fields, const SamplerOptions& sampler);
 
 /// A list of token ids. Throws ApiError.

@@ -103,6 +103,19 @@ constexpr std::array kLlamaSamplers = {
     LlamaSampler{"dry", 'd'},        LlamaSampler{"xtc", 'x'},
     LlamaSampler{"adaptive_p", 'a'}, LlamaSampler{"top_n_sigma", 's'}};
 
+/// llama.cpp's own order, of those that may be on.
+constexpr std::array<std::string_view, 6> kUsualOrder = {"penalties", "top_k", "typ_p",
+                                                         "top_p",     "min_p", "temperature"};
+
+/// Whether clients send it that ask for no order of their own, of whatever version.
+bool is_usual_order(std::vector<std::string_view> names) {
+  const auto is_off = [](std::string_view name) {
+    return std::ranges::find(kUsualOrder, name) == kUsualOrder.end();
+  };
+  std::erase_if(names, is_off);
+  return std::ranges::equal(names, kUsualOrder);
+}
+
 std::vector<std::string_view> read_sampler_names(const Fields& fields) {
   std::vector<std::string_view> names;
   if (const Json* samplers = fields.find("samplers"); samplers->is_string()) {
@@ -156,15 +169,17 @@ bool may_swap(std::string_view a, std::string_view b, bool is_greedy) {
 
 void check_sampler_order(const Fields& fields, const SamplerOptions& sampler) {
   if (!fields.find("samplers")) return;
+  const std::vector<std::string_view> names = read_sampler_names(fields);
+  if (is_usual_order(names)) return;
   const std::vector<std::string_view> on = samplers_on(sampler);
   std::vector<std::size_t> asked;  // places in `on`
-  for (const std::string_view name : read_sampler_names(fields)) {
+  for (const std::string_view name : names) {
     const auto found = std::ranges::find(on, name);
     if (found != on.end()) asked.push_back(static_cast<std::size_t>(found - on.begin()));
   }
   const bool is_greedy = sampler.temperature == 0;
   bool is_same = asked.size() == on.size();
-  for (std::size_t i = 0; i < asked.size(); ++i) {
+  for (std::size_t i = 0; is_same && i < asked.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       is_same &= asked[j] < asked[i] ||
                  (asked[j] > asked[i] && may_swap(on[asked[i]], on[asked[j]], is_greedy));
