@@ -42,7 +42,8 @@ awk -v some="${PROMPTS:-48}" 'NR == FNR { count = NR; next } int(FNR * some / co
   "$held_out" "$held_out" > $some
 measure exact $some 1 jacobi grid jacobi+grid "eagle2:$head" "eagle2:$head+jacobi"
 measure trees $some 1 "$(tree naive_extend_57 coupled=off)" "$(tree naive_extend_57)" "$(tree chain coupled=off)" "$(tree chain)" \
-  "$(tree mc_sim_7b_63 coupled=off)" "$(tree mc_sim_7b_63)" "jacobi:window=32@policy=fixed"
+  "$(tree mc_sim_7b_63 coupled=off)" "$(tree mc_sim_7b_63)" "jacobi:window=32@policy=fixed" \
+  "jacobi:window=32,width=1@policy=fixed" "eagle2:$head+jacobi:window=32@policy=fixed"
 nodes=128 measure merged $some 1 "$(tree naive_extend_57)" "eagle2:tree=naive_extend_57,$head+jacobi:window=32@policy=fixed" \
   "eagle2:$head+jacobi:window=32@policy=fixed"
 # A node's children: the likeliest ones, or drawn without replacement, as the published code of LANTERN++ does (docs/methods.md 3.1),

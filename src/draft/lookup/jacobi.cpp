@@ -72,7 +72,7 @@ class Odds {
     const auto rounds = std::min(static_cast<std::size_t>(guess.rounds), kRounds - 1);
     return (matches * kRounds + rounds) * kRanks + std::min(rank, kRanks - 1);
   }
-  /// Where it begins from: what pictures were found to have.
+  /// Where it begins from; the text's own counts soon outweigh it.
   static Counts beginning() {
     constexpr double kFirst[2][kRounds] = {{.25, .37, .50, .65}, {.60, .87, .95, .97}};
     constexpr double kOthers[kRanks] = {0, .20, .15, .10};
