@@ -1,3 +1,4 @@
+#include <cmath>
 #include <numeric>
 
 #include "backend/conformance.h"
@@ -19,15 +20,20 @@ class Layer {
     args_.decay =
         device.put(std::vector<float>(std::size_t(shape.value_heads), -0.7F), 1, shape.value_heads);
     args_.decay_bias = device.random(1, shape.value_heads, 4);
-    args_.norm = device.random(1, shape.value_dim, 5);
+    args_.norm = device.random(1, is_mamba() ? shape.values() : shape.value_dim, 5);
     args_.norm_epsilon = 1e-6F;
+    if (!is_mamba()) return;
+    args_.filter_bias = device.random(1, shape.channels(), 10);
+    args_.skip = device.random(1, shape.value_heads, 11);
+    args_.steps = {0.3F, 1.2F};
   }
 
   /// What the rows of `layout` give.
   View run(const AttentionLayout& layout, const View& inputs) {
     const StateShape& s = args_.shape;
-    args_.out = device_.zeros(inputs.rows, s.value_heads * s.value_dim);
+    args_.out = device_.zeros(inputs.rows, s.values());
     args_.inputs = inputs;
+    if (is_mamba()) args_.gate = inputs.col_range(0, s.values());  // any values of the same rows
     const auto prepared = device_->prepare(layout);
     args_.layout = prepared.get();
     device_->recurrent(args_);
@@ -35,7 +41,7 @@ class Layer {
   }
   /// The state alone.
   void replay(const AttentionLayout& layout, const View& inputs) {
-    args_.out = {};
+    args_.out = args_.gate = {};
     args_.inputs = inputs;
     const auto prepared = device_->prepare(layout);
     args_.layout = prepared.get();
@@ -49,6 +55,8 @@ class Layer {
   }
 
  private:
+  bool is_mamba() const { return args_.shape.rule == StateRule::mamba2; }
+
   Device& device_;
   RecurrentArgs args_;
 };
@@ -56,7 +64,10 @@ class Layer {
 constexpr StateShape kShapes[] = {{1, Layer::kSlots, 2, 4, 16, 16, 4},
                                   {1, Layer::kSlots, 1, 3, 24, 20, 4},
                                   {1, Layer::kSlots, 2, 2, 32, 80, 2},
-                                  {1, Layer::kSlots, 3, 3, 8, 64, 3}};
+                                  {1, Layer::kSlots, 3, 3, 8, 64, 3},
+                                  {1, Layer::kSlots, 1, 9, 16, 16, 4, StateRule::mamba2},
+                                  {1, Layer::kSlots, 2, 4, 24, 20, 4, StateRule::mamba2},
+                                  {1, Layer::kSlots, 3, 6, 32, 80, 2, StateRule::mamba2}};
 
 AttentionLayout line(int rows, int from, int to) {
   AttentionLayout layout;
@@ -81,6 +92,7 @@ TEST_P(RecurrentConformance, StepsOfEveryShape) {
   check(10 * Tolerance::kFloat32, "recurrent", [&](Device& device) {
     for (const StateShape& shape : kShapes) {
       for (const bool tiled : {false, true}) {
+        if (tiled && shape.rule == StateRule::mamba2) continue;
         Layer layer(device, shape, tiled);
         const View inputs = device.random(9, shape.input_cols(), 6);
         layer.run(line(9, -1, 2), inputs);
@@ -110,7 +122,7 @@ TEST_P(RecurrentConformance, ARowHasTheSameBytesInChunksInTreesAndReplayed) {
     saving.state_rows[10].save = 2;
     const std::vector<float> expected = one.get(whole.run(saving, all));
     const auto row_of = [&](int row) {
-      const auto width = static_cast<std::size_t>(shape.value_heads * shape.value_dim);
+      const auto width = static_cast<std::size_t>(shape.values());
       return std::span(expected).subspan(static_cast<std::size_t>(row) * width, width);
     };
     // Chunks of 1, 2, 3, ... rows up to the saved one.
@@ -159,22 +171,59 @@ TEST_P(RecurrentConformance, ARowHasTheSameBytesInChunksInTreesAndReplayed) {
 }
 
 TEST_P(RecurrentConformance, SequencesBesideEachOtherKeepTheirBytes) {
-  const StateShape shape = kShapes[0];
-  Device device = plain(2);
-  Layer layer(device, shape, true);
-  const View inputs = device.random(7, shape.input_cols(), 8);
-  const std::vector<float> first = device.get(layer.run(line(3, 0, -1), inputs.row_range(0, 3)));
-  const std::vector<float> second = device.get(layer.run(line(4, 1, -1), inputs.row_range(3, 4)));
-  AttentionLayout both = line(3, 0, -1);
-  both.runs.push_back({1, -1, 3, 4});
-  for (int i = 0; i < 4; ++i) both.state_rows.push_back({3 + i, i - 1});
-  const View out = layer.run(both, inputs);
-  EXPECT_TRUE(same_bytes(device.get(out.row_range(0, 3)), first));
-  EXPECT_TRUE(same_bytes(device.get(out.row_range(3, 4)), second));
+  for (const StateShape& shape : {kShapes[0], kShapes[4]}) {
+    Device device = plain(2);
+    Layer layer(device, shape, shape.rule == StateRule::gated_delta);
+    const View inputs = device.random(7, shape.input_cols(), 8);
+    const std::vector<float> first = device.get(layer.run(line(3, 0, -1), inputs.row_range(0, 3)));
+    const std::vector<float> second = device.get(layer.run(line(4, 1, -1), inputs.row_range(3, 4)));
+    AttentionLayout both = line(3, 0, -1);
+    both.runs.push_back({1, -1, 3, 4});
+    for (int i = 0; i < 4; ++i) both.state_rows.push_back({3 + i, i - 1});
+    const View out = layer.run(both, inputs);
+    EXPECT_TRUE(same_bytes(device.get(out.row_range(0, 3)), first));
+    EXPECT_TRUE(same_bytes(device.get(out.row_range(3, 4)), second));
+  }
 }
 
-TEST(RecurrentKernels, AllInstructionSetsGiveTheSameBytes) {
-  const StateShape shape = kShapes[1];
+/// A line whose states are kept where they were, with saves amid it: workers share its key head.
+TEST_P(RecurrentConformance, AnyNumberOfThreadsGivesTheSameBytes) {
+  const StateShape shape = kShapes[4];
+  std::vector<float> expected;
+  for (const int threads : {1, 2, 5}) {
+    Device device = plain(threads);
+    Layer layer(device, shape, false);
+    const View inputs = device.random(12, shape.input_cols(), 12);
+    AttentionLayout saving = line(12, 3, 3);
+    saving.state_rows[0].save = 1;
+    saving.state_rows[5].save = 2;
+    std::vector<float> found = device.get(layer.run(saving, inputs));
+    for (const int slot : {1, 2, 3}) {
+      const std::vector<float> state = layer.state(slot);
+      found.insert(found.end(), state.begin(), state.end());
+    }
+    if (expected.empty()) expected = found;
+    EXPECT_TRUE(same_bytes(found, expected)) << threads;
+  }
+}
+
+TEST(StateGates, StepsOfMambaStayWithinTheirLimits) {
+  std::vector<float> inputs = {0, 0, 0, 0.5F, 0, 0, 0, -9}, decay = {-2}, bias = {0.5F};
+  RecurrentArgs args;
+  args.shape = {1, 1, 1, 1, 1, 1, 2, StateRule::mamba2};
+  args.inputs = {inputs.data(), 2, 4, 4};
+  args.decay = {decay.data(), 1, 1, 1};
+  args.decay_bias = {bias.data(), 1, 1, 1};
+  const double step = std::log1p(std::exp(1.0));
+  EXPECT_FLOAT_EQ(state_gates(args, 0, 0).write, static_cast<float>(step));
+  EXPECT_FLOAT_EQ(state_gates(args, 0, 0).keep, static_cast<float>(std::exp(-2 * step)));
+  args.steps = {0.5F, 1};
+  EXPECT_EQ(state_gates(args, 0, 0).write, 1);
+  EXPECT_FLOAT_EQ(state_gates(args, 0, 0).keep, static_cast<float>(std::exp(-2.0)));
+  EXPECT_EQ(state_gates(args, 1, 0).write, 0.5F);
+}
+
+void expect_same_of_all_sets(const StateShape& shape) {
   std::vector<float> expected;
   for (const CpuKernels kernels :
        {CpuKernels::portable, CpuKernels::avx2, CpuKernels::avx512_vnni}) {
@@ -193,6 +242,10 @@ TEST(RecurrentKernels, AllInstructionSetsGiveTheSameBytes) {
     if (expected.empty()) expected = found;
     EXPECT_TRUE(same_bytes(found, expected));
   }
+}
+
+TEST(RecurrentKernels, AllInstructionSetsGiveTheSameBytes) {
+  for (const int shape : {1, 5}) expect_same_of_all_sets(kShapes[shape]);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, RecurrentConformance, testing::ValuesIn(backend_cases()),

@@ -126,6 +126,8 @@ struct KvWidth {
   int value_cols() const { return kv_heads * value_dim; }
   bool operator==(const KvWidth&) const = default;
 };
+/// How a row changes the state of its layer (RecurrentArgs).
+enum class StateRule { gated_delta, mamba2 };
 /// The states of a model's recurrent layers, all alike (RecurrentArgs).
 struct StateShape {
   int layers = 0;
@@ -133,9 +135,18 @@ struct StateShape {
   int key_heads = 0, value_heads = 0;
   int key_dim = 0, value_dim = 0;
   int kernel = 0;  // inputs of the convolution
+  StateRule rule = StateRule::gated_delta;
 
-  int channels() const { return 2 * key_heads * key_dim + value_heads * value_dim; }
-  int input_cols() const { return channels() + 2 * value_heads; }
+  int values() const { return value_heads * value_dim; }
+  int keys() const { return key_heads * key_dim; }
+  /// q, k, v of all heads; of Mamba-2 v, k, q.
+  int channels() const { return 2 * keys() + values(); }
+  int first_query() const { return rule == StateRule::mamba2 ? values() + keys() : 0; }
+  int first_key() const { return rule == StateRule::mamba2 ? values() : keys(); }
+  int first_value() const { return rule == StateRule::mamba2 ? 0 : 2 * keys(); }
+  /// Numbers of a value head that say what a row writes and keeps.
+  int gates() const { return rule == StateRule::mamba2 ? 1 : 2; }
+  int input_cols() const { return channels() + gates() * value_heads; }
   int state_values() const { return value_heads * key_dim * value_dim; }
   int tail_values() const { return (kernel - 1) * channels(); }
   std::size_t slot_bytes() const {

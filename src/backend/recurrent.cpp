@@ -1,11 +1,35 @@
 #include "backend/recurrent.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "backend/host_layout.h"
 #include "core/error.h"
 
 namespace talon {
+namespace {
+
+double softplus(double x) {
+  constexpr double kStraight = 20;  // it is x from there on
+  return x > kStraight ? x : std::log1p(std::exp(x));
+}
+
+/// What one rule has and the other has not.
+void check_rule(const RecurrentArgs& args) {
+  const StateShape& s = args.shape;
+  const bool mamba = s.rule == StateRule::mamba2;
+  expects(args.norm.cols == (mamba ? s.values() : s.value_dim), "recurrent(): a norm of its rule");
+  expects(!args.filter_bias || args.filter_bias.cols == s.channels(),
+          "recurrent(): a bias of every channel");
+  if (!mamba) {
+    return expects(!args.skip && !args.gate, "recurrent(): neither skips nor gates here");
+  }
+  expects(args.skip.cols == s.value_heads && !args.tiled_heads, "recurrent(): heads of its rule");
+  expects(!args.out || (args.gate.rows == args.out.rows && args.gate.cols == args.out.cols),
+          "recurrent(): a gate of every result");
+}
+
+}  // namespace
 
 void check_recurrent(const RecurrentArgs& args) {
   const StateShape& s = args.shape;
@@ -16,12 +40,11 @@ void check_recurrent(const RecurrentArgs& args) {
               args.tails.cols == s.tail_values() && args.states.rows == args.tails.rows,
           "recurrent(): matrices of its shape");
   expects(args.filter.rows == s.kernel && args.filter.cols == s.channels() &&
-              args.decay.cols == s.value_heads && args.decay_bias.cols == s.value_heads &&
-              args.norm.cols == s.value_dim,
+              args.decay.cols == s.value_heads && args.decay_bias.cols == s.value_heads,
           "recurrent(): weights of its shape");
-  expects(!args.out ||
-              (args.out.rows == args.inputs.rows && args.out.cols == s.value_heads * s.value_dim),
+  expects(!args.out || (args.out.rows == args.inputs.rows && args.out.cols == s.values()),
           "recurrent(): room for every row");
+  check_rule(args);
   expects(args.layout != nullptr, "recurrent(): a layout");
   const AttentionLayout& layout = HostLayout::of(*args.layout);
   const auto is_slot = [&](std::int32_t slot) { return slot >= -1 && slot < args.states.rows; };
@@ -33,12 +56,20 @@ void check_recurrent(const RecurrentArgs& args) {
   }
 }
 
-StateGates state_gates(float b, float a, float decay, float bias) {
-  constexpr double kStraight = 20;  // softplus(x) is x from there on
-  const double x = static_cast<double>(a + bias);
-  const double softplus = x > kStraight ? x : std::log1p(std::exp(x));
+StateGates state_gates(const RecurrentArgs& args, int row, int value_head) {
+  const StateShape& s = args.shape;
+  const float* gates = args.inputs.row(row) + s.channels();
+  const float a = gates[(s.gates() - 1) * s.value_heads + value_head];
+  const float decay = args.decay.data[value_head];
+  const double step = softplus(static_cast<double>(a + args.decay_bias.data[value_head]));
+  if (s.rule == StateRule::mamba2) {
+    const double least = args.steps.least, most = args.steps.most;
+    const double t = std::min(std::max(step, least), most);
+    return {static_cast<float>(t), static_cast<float>(std::exp(decay * t))};
+  }
+  const float b = gates[value_head];
   return {static_cast<float>(1 / (1 + std::exp(-static_cast<double>(b)))),
-          static_cast<float>(std::exp(decay * softplus))};
+          static_cast<float>(std::exp(decay * step))};
 }
 
 }  // namespace talon

@@ -81,6 +81,11 @@ bool passes_over_windows(std::string_view architecture) {
   return std::ranges::find(kNames, architecture) != std::end(kNames);
 }
 
+/// It has no place for these, and does not load a file with tensors that it does not know.
+bool knows_no_mlp_biases(const ModelTensors& model) {
+  return model.architecture() == "arcee" && model.config().plans[0].mlp_bias;
+}
+
 std::vector<std::string> notes_of(const ModelTensors& model) {
   std::vector<std::string> notes;
   const ModelConfig& config = model.config();
@@ -94,6 +99,12 @@ std::vector<std::string> notes_of(const ModelTensors& model) {
         fmt::format("llama.cpp has no window for {} files: behind {} tokens it answers "
                     "otherwise than Talon",
                     model.architecture(), window));
+  }
+  if (knows_no_mlp_biases(model)) {
+    notes.push_back(
+        fmt::format("llama.cpp does not load the file: to it {} files have no biases "
+                    "of the feed-forward network",
+                    model.architecture()));
   }
   return notes;
 }

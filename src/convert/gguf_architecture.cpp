@@ -15,6 +15,7 @@ constexpr Names kArchitectures[] = {
     {"ministral", "llama"},
     {"mixtral", "llama"},
     {"ministral3", "mistral3"},
+    {"mistral4", "mistral4"},
     {"mistral3", "mistral3"},
     {"qwen2", "qwen2"},
     {"qwen3", "qwen3"},
@@ -76,11 +77,14 @@ constexpr Names kArchitectures[] = {
     {"qwen3_5_moe_text", "qwen35moe"},
 };
 
+bool keeps_state(const LayerPlan& plan) { return plan.recurrent.value_heads > 0; }
+
 }  // namespace
 
 std::string_view gguf_architecture(const ModelConfig& config) {
   const std::string_view family = config.architecture;
-  if (family == "granitemoehybrid") {  // with attention in each layer, as all that are read
+  if (family == "granitemoehybrid") {
+    if (std::ranges::any_of(config.plans, keeps_state)) return "granitehybrid";
     return config.plans[0].experts.count > 0 ? "granitemoe" : "granite";
   }
   for (const Names& names : kArchitectures) {

@@ -70,9 +70,13 @@ Json feed_forward_length(const Facts& f) {
 bool is_yarn(const Facts& f) { return f.config.rope.scaling == RopeConfig::Scaling::yarn; }
 bool is_longrope(const Facts& f) { return f.config.rope.scaling == RopeConfig::Scaling::longrope; }
 
+/// DeepSeek's, and that of Mistral's model with latents.
+bool is_of_deepseek(const Facts& f) { return f.is({"deepseek2", "mistral4"}); }
+
 /// Architectures that say YaRN's amplitude by one exponent for both of its parts.
 bool has_log_multiplier(const Facts& f) {
-  return is_yarn(f) && f.is({"mistral3", "deepseek2"}) && f.config.rope.attention_factor == 1;
+  return is_yarn(f) && (is_of_deepseek(f) || f.is({"mistral3"})) &&
+         f.config.rope.attention_factor == 1;
 }
 
 Json scaling_type(const Facts& f) {
@@ -84,7 +88,7 @@ Json scaling_type(const Facts& f) {
 /// DeepSeek's scores are scaled by the square of YaRN's amplitude for this exponent.
 Json log_multiplier(const Facts& f) {
   if (!has_log_multiplier(f)) return {};
-  if (!f.is({"deepseek2"})) return real(1);
+  if (!is_of_deepseek(f)) return real(1);
   const LatentPlan& latent = f.attention->latent;
   const double plain = 1.0 / std::sqrt(static_cast<double>(latent.plain_dim + latent.rotary_dim));
   const double mscale = std::sqrt(f.attention->score_scale / plain);
@@ -116,18 +120,18 @@ Json reciprocal(float value) {
   return real(near);
 }
 
+bool is_granite(const Facts& f) { return f.is({"granite", "granitemoe", "granitehybrid"}); }
+
 /// What Granite says, of which MiniCPM has no scale of scores.
 Json of_multipliers(const Facts& f, float value) {
-  return f.is({"granite", "granitemoe", "minicpm"}) ? real(value) : Json();
+  return is_granite(f) || f.is({"minicpm"}) ? real(value) : Json();
 }
-Json of_granite(const Facts& f, float value) {
-  return f.is({"granite", "granitemoe"}) ? real(value) : Json();
-}
+Json of_granite(const Facts& f, float value) { return is_granite(f) ? real(value) : Json(); }
 
 /// A file of MiniCPM that does not name it may be one of the first days.
 Json logit_scale(const Facts& f) {
   if (f.config.logit_scale == 1 && !f.is({"minicpm"})) return {};
-  if (f.is({"granite", "granitemoe", "minicpm"})) return reciprocal(f.config.logit_scale);
+  if (is_granite(f) || f.is({"minicpm"})) return reciprocal(f.config.logit_scale);
   return real(f.config.logit_scale);
 }
 
@@ -146,8 +150,16 @@ Json windows(const Facts& f) {
   return slides;
 }
 
+/// Layers of Mamba-2 are those without key-value heads.
+bool has_mamba(const Facts& f) { return f.state && f.state->recurrent.rule == StateRule::mamba2; }
+
+int kv_heads(const LayerPlan& plan) {
+  const RecurrentPlan& r = plan.recurrent;
+  return r.value_heads > 0 && r.rule == StateRule::mamba2 ? 0 : plan.kv_heads;
+}
+
 Json states(const Facts& f) {
-  if (!f.state) return {};
+  if (!f.state || has_mamba(f)) return {};
   Json keeps = Json::array();
   for (const LayerPlan& plan : f.config.plans) keeps.push_back(plan.recurrent.value_heads > 0);
   if (f.predicts) keeps.push_back(false);
@@ -155,7 +167,7 @@ Json states(const Facts& f) {
 }
 
 Json attention_interval(const Facts& f) {
-  if (!f.state) return {};
+  if (!f.state || has_mamba(f)) return {};
   const auto attends = [](const LayerPlan& plan) { return plan.recurrent.value_heads == 0; };
   const auto& plans = f.config.plans;
   return count(static_cast<int>(std::ranges::find_if(plans, attends) - plans.begin()) + 1);
@@ -181,7 +193,8 @@ Json local_dim(const Facts& f) {
 /// The experts' keys that DeepSeek's routing has, and those that share it.
 template <typename Value>
 Json of_groups(const Facts& f, const Value& value) {
-  return f.expert && f.is({"deepseek2", "glm4moe", "mimo2"}) ? value(f.expert->experts) : Json();
+  const bool groups = is_of_deepseek(f) || f.is({"glm4moe", "mimo2"});
+  return f.expert && groups ? value(f.expert->experts) : Json();
 }
 template <typename Value>
 Json of_experts(const Facts& f, const Value& value) {
@@ -197,12 +210,12 @@ Json of_latents(const Facts& f, const Value& value) {
 }
 
 Json shared_width(const Facts& f) {
-  if (!f.expert || f.is({"deepseek2", "glm4moe", "llama4"})) return {};
+  if (!f.expert || is_of_deepseek(f) || f.is({"glm4moe", "llama4"})) return {};
   return count_if(f.expert->experts.shared_width);
 }
 
 Json leading_dense(const Facts& f) {
-  if (!f.expert || !f.is({"deepseek2", "glm4moe", "ernie4_5-moe"})) return {};
+  if (!f.expert || !(is_of_deepseek(f) || f.is({"glm4moe", "ernie4_5-moe"}))) return {};
   return count(static_cast<int>(f.expert - f.config.plans.data()));
 }
 
@@ -217,6 +230,20 @@ Json expert_step(const Facts& f) {
   return count(next == end ? 1 : static_cast<int>(next - f.expert));
 }
 
+/// A file of Mistral's model with latents that does not name the factor has the usual one.
+Json query_factor(const Facts& f) {
+  if (f.attention->scales_queries && (is_of_deepseek(f) || f.is({"mistral3"}))) {
+    return real(f.config.query_scaling.beta);
+  }
+  return f.is({"mistral4"}) ? real(0) : Json();
+}
+
+/// How many positions have a factor; to `mistral3` as many as the original context has.
+Json query_steps(const Facts& f) {
+  if (!f.attention->scales_queries || !is_of_deepseek(f)) return {};
+  return count(static_cast<int>(f.config.query_scaling.floor));
+}
+
 Json norm_epsilon(const Facts& f, LayerPlan::Norm norm) {
   return f.config.final_norm == norm ? real(f.config.norm_epsilon) : Json();
 }
@@ -224,7 +251,7 @@ Json norm_epsilon(const Facts& f, LayerPlan::Norm norm) {
 /// Granite says by this key that no layer turns.
 Json turns(const Facts& f) {
   const bool still = f.attention->rope == LayerPlan::Rope::none;
-  return still && f.is({"granite", "granitemoe"}) ? Json(false) : Json();
+  return still && is_granite(f) ? Json(false) : Json();
 }
 
 Json rotary(const Facts& f) {
@@ -247,7 +274,7 @@ constexpr Key kKeys[] = {
     {"attention.head_count", [](const Facts& f) { return count(f.config.heads); }},
     {"attention.head_count_kv",
      [](const Facts& f) {
-       return of_layers(f.config, [](const LayerPlan& plan) { return plan.kv_heads; });
+       return of_layers(f.config, [](const LayerPlan& plan) { return kv_heads(plan); });
      }},
     {"attention.layer_norm_rms_epsilon",
      [](const Facts& f) { return norm_epsilon(f, LayerPlan::Norm::rms); }},
@@ -282,11 +309,8 @@ constexpr Key kKeys[] = {
        return f.attention->value_scale == 1 ? Json() : real(f.attention->value_scale);
      }},
     {"attention.scale", [](const Facts& f) { return of_granite(f, f.attention->score_scale); }},
-    {"attention.temperature_scale",
-     [](const Facts& f) {
-       return f.is({"mistral3"}) && f.attention->scales_queries ? real(f.config.query_scaling.beta)
-                                                                : Json();
-     }},
+    {"attention.temperature_scale", query_factor},
+    {"attention.temperature_length", query_steps},
     {"attn_logit_softcapping",
      [](const Facts& f) {
        return f.attention->soft_cap > 0 ? real(f.attention->soft_cap) : Json();

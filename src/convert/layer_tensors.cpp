@@ -191,7 +191,8 @@ void LayerTensors::add_layer(int layer, const LayerWeights& w) {
 
 LayerTensors::Order LayerTensors::head_order(int heads, int head_dim, const LayerPlan& plan) const {
   Order order;
-  if (!target_.interleaved_rope || plan.rope == LayerPlan::Rope::none) return order;
+  const bool paired = plan.rope != LayerPlan::Rope::none || target_.forms.still_rows_paired;
+  if (!target_.interleaved_rope || !paired) return order;
   const bool local = plan.rope == LayerPlan::Rope::local && target_.local_rope;
   const RopeConfig& rope = local ? *target_.local_rope : target_.rope;
   const int rotary = rope.rotary > 0 ? rope.rotary : head_dim;
@@ -289,12 +290,13 @@ void LayerTensors::add_expert_matrices(int layer, const LayerPlan& plan,
     downs.push_back(one.down);
   }
   add_stack(layer_tensor(names_.expert_down, layer), downs);
-  if (!plan.experts.beside_dense) {
+  const bool together = plan.experts.beside_dense || target_.architecture == "mistral4";
+  if (!together) {
     add_stack(layer_tensor(names_.expert_gate, layer), gates);
     add_stack(layer_tensor(names_.expert_up, layer), ups);
     return;
   }
-  std::vector<Part> parts;  // Gemma 4: both in one, the gate first
+  std::vector<Part> parts;  // both in one, the gate first
   for (std::size_t i = 0; i < gates.size(); ++i) {
     parts.push_back({kept(gates[i])});
     parts.push_back({kept(ups[i])});
@@ -330,8 +332,12 @@ void LayerTensors::add_latents(int layer, const LayerPlan& plan, const LatentWei
 
 void LayerTensors::add_recurrent(int layer, const LayerPlan& plan, const LayerWeights& w) {
   const RecurrentPlan& r = plan.recurrent;
+  if (r.rule == StateRule::mamba2) {
+    add_mamba(layer, r, w.recurrent);
+    return add_matrix(layer_tensor(names_.state_o, layer), w.o.get());
+  }
   const Order heads = value_heads(r);
-  const int keys = 2 * r.key_heads * r.key_dim;
+  const int keys = r.shape().first_value();
   add_joined(layer_tensor(names_.state_inputs, layer),
              {{kept(w.recurrent.inputs), rows_of_heads(heads, r.value_dim, keys)}});
   add_joined(layer_tensor(names_.state_gate, layer),
@@ -340,6 +346,23 @@ void LayerTensors::add_recurrent(int layer, const LayerPlan& plan, const LayerWe
   add_state_vectors(layer, r, w.recurrent);
   add_matrix(layer_tensor(names_.state_o, layer), w.o.get());
   if (r.tiled_heads) tensors_.back().column_order = heads;
+}
+
+/// Rows [gate | channels | decay] of one matrix; numbers of value heads, and the norm of each key
+/// head, are rows.
+void LayerTensors::add_mamba(int layer, const RecurrentPlan& plan, const RecurrentWeights& w) {
+  const auto add_rows = [&](std::string name, const Buffer& buffer, int rows) {
+    const std::int64_t cols = buffer.view().cols / rows;
+    add(std::move(name), {rows, cols}, {{keep(buffer)}});
+  };
+  add_joined(layer_tensor(names_.state_fused_inputs, layer),
+             {{kept(w.gate)}, {kept(w.inputs)}, {kept(w.decay)}});
+  add_rows(whole_name(names_.state_rate, layer), w.rate, plan.value_heads);
+  add_rows(whole_name(names_.state_skip, layer), w.skip, plan.value_heads);
+  add_vector(whole_name(names_.state_bias, layer), w.bias);
+  add_rows(layer_tensor(names_.state_norm, layer), w.norm, plan.key_heads);
+  add_filter(layer, plan, w);
+  add_vector(layer_tensor(names_.state_filter, layer, "bias"), w.filter_bias);
 }
 
 void LayerTensors::add_state_gates(int layer, const RecurrentPlan& plan,
@@ -371,7 +394,11 @@ void LayerTensors::add_state_vectors(int layer, const RecurrentPlan& plan,
   add_heads(names_.state_rate, w.rate);
   add_heads(names_.state_bias, w.bias);
   add_vector(layer_tensor(names_.state_norm, layer), w.norm);
-  // Loaded tap by tap, stored channel by channel.
+  add_filter(layer, plan, w);
+}
+
+/// Loaded tap by tap, stored channel by channel.
+void LayerTensors::add_filter(int layer, const RecurrentPlan& plan, const RecurrentWeights& w) {
   const auto channels = static_cast<std::size_t>(plan.channels());
   const auto taps = static_cast<std::size_t>(plan.kernel);
   std::vector<float> loaded(channels * taps), stored(channels * taps);
@@ -382,9 +409,12 @@ void LayerTensors::add_state_vectors(int layer, const RecurrentPlan& plan,
     }
   }
   vectors_.push_back(keep_values(stored, plan.channels()));
+  Order order;
+  if (plan.tiled_heads) {
+    order = rows_of_heads(value_heads(plan), plan.value_dim, plan.shape().first_value());
+  }
   add(layer_tensor(names_.state_filter, layer), {plan.channels(), plan.kernel},
-      {{vectors_.back().get(),
-        rows_of_heads(heads, plan.value_dim, 2 * plan.key_heads * plan.key_dim)}});
+      {{vectors_.back().get(), order}});
 }
 
 }  // namespace talon

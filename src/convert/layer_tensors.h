@@ -46,8 +46,10 @@ class LayerTensors {
   void add_expert_matrices(int layer, const LayerPlan& plan, const ExpertLayerWeights& weights);
   void add_latents(int layer, const LayerPlan& plan, const LatentWeights& weights);
   void add_recurrent(int layer, const LayerPlan& plan, const LayerWeights& weights);
+  void add_mamba(int layer, const RecurrentPlan& plan, const RecurrentWeights& weights);
   void add_state_gates(int layer, const RecurrentPlan& plan, const RecurrentWeights& weights);
   void add_state_vectors(int layer, const RecurrentPlan& plan, const RecurrentWeights& weights);
+  void add_filter(int layer, const RecurrentPlan& plan, const RecurrentWeights& weights);
   /// Rows of a head of so many, `rotary` of which turn, in the order of the file.
   Order head_order(int heads, int head_dim, const LayerPlan& plan) const;
 

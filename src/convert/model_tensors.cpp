@@ -63,6 +63,11 @@ Checkpoint ModelTensors::outline() const {
   if (!config_.tied_output) add("output.weight", {config_.vocabulary, config_.hidden});
   if (first.qkv_bias) add("blk.0.attn_q.bias", {first.heads * first.head_dim});
   if (first.output_bias) add("blk.0.attn_output.bias", {config_.hidden});
+  if (first.mlp_bias) {
+    if (is_gate(first.activation)) add("blk.0.ffn_gate.bias", {first.intermediate});
+    add("blk.0.ffn_up.bias", {first.intermediate});
+    add("blk.0.ffn_down.bias", {config_.hidden});
+  }
   if (first.head_norm != LayerPlan::HeadNorm::none) {
     add("blk.0.attn_q_norm.weight", {first.head_dim});
   }
@@ -76,6 +81,7 @@ Checkpoint ModelTensors::outline() const {
     add_if(!plan.keys_are_values, "attn_v");
     add_if(plan.sinks, "attn_sinks");
     add_if(plan.experts.count > 0, "ffn_gate_inp");
+    if (plan.recurrent.filter_bias) add(fmt::format("blk.{}.ssm_conv1d.bias", i), {1});
   }
   return file;
 }

@@ -31,8 +31,8 @@ struct LatentWeights {
 
 /// Weights of a layer with a state.
 struct RecurrentWeights {
-  std::unique_ptr<Weight> inputs, gate, write, decay;
-  Buffer filter, rate, bias, norm;
+  std::unique_ptr<Weight> inputs, gate, decay, write;  // write: or empty
+  Buffer filter, filter_bias, rate, bias, norm, skip;  // filter_bias, skip: or empty
 };
 
 /// Weights of one transformer block.

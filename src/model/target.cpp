@@ -92,10 +92,13 @@ std::vector<RecurrentArgs> state_layers(const Model& model, KvCache& cache) {
     args.states = cache.states().states(plan.recurrent.layer);
     args.tails = cache.states().tails(plan.recurrent.layer);
     args.filter = w.filter.view();
+    args.filter_bias = w.filter_bias.view();
     args.decay = w.rate.view();
     args.decay_bias = w.bias.view();
     args.norm = w.norm.view();
     args.norm_epsilon = plan.norm_epsilon;
+    args.skip = w.skip.view();
+    args.steps = plan.recurrent.steps;
     layers.push_back(args);
   }
   return layers;

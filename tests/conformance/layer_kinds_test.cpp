@@ -216,14 +216,17 @@ INSTANTIATE_TEST_SUITE_P(
                     "qwen3_moe",    // experts, head norms
                     "llama4",       // chunks, experts whose input is weighed, a shared expert
                     "deepseek_v3",  // latents, groups of experts
+                    "mistral4",     // queries of latents scaled by their positions
                     "gemma4_e",     // two head sizes, shared cache layers, per-layer embeddings
                     "mimo",  // sinks in windows, values smaller than keys, key-value heads by layer
-                    "qwen3_next",    // states, gated attention, a gated shared expert
-                    "qwen3_5",       // states
-                    "hunyuan",       // head norms behind the rotation
-                    "nemotron",      // a network without a gate
-                    "stablelm_12b",  // a LayerNorm for each head
-                    "phi2"),         // a bias of the output matrix
+                    "qwen3_next",           // states, gated attention, a gated shared expert
+                    "qwen3_5",              // states
+                    "granite4_hybrid",      // states of Mamba-2 that share a key head
+                    "granite4_hybrid_moe",  // states of Mamba-2 of several key heads, experts
+                    "hunyuan",              // head norms behind the rotation
+                    "nemotron",             // a network without a gate
+                    "stablelm_12b",         // a LayerNorm for each head
+                    "phi2"),                // a bias of the output matrix
     [](const auto& tested) { return tested.param; });
 
 }  // namespace

@@ -51,11 +51,12 @@ fs::path picture_file(const std::string& name) {
   return file;
 }
 
-constexpr const char* kFamilies[] = {"qwen3_moe",    // experts
-                                     "gpt_oss",      // experts with biases, sinks, windows
-                                     "deepseek_v3",  // latents, groups of experts
-                                     "qwen3_next",   // states, experts
-                                     "qwen3_5",      // states
+constexpr const char* kFamilies[] = {"qwen3_moe",            // experts
+                                     "gpt_oss",              // experts with biases, sinks, windows
+                                     "deepseek_v3",          // latents, groups of experts
+                                     "qwen3_next",           // states, experts
+                                     "qwen3_5",              // states
+                                     "granite4_hybrid_moe",  // states of Mamba-2, experts
                                      "gemma4_e",  // layers that share a cache, per-layer embeddings
                                      "mimo"};  // values smaller than keys, key-value heads by layer
 
@@ -66,7 +67,8 @@ constexpr const char* kPictureFolders[] = {"words",    // Talon's own
                                            "janus"};   // codes through networks
 
 constexpr const char* kQuantized[] = {
-    "gptq", "awq", "compressed_int4", "compressed_int4_asym", "compressed_fp8", "fp8_blocks"};
+    "gptq",       "awq", "compressed_int4", "compressed_int4_asym", "compressed_fp8",
+    "fp8_blocks", "mlx"};
 
 }  // namespace
 

@@ -87,7 +87,7 @@ TEST_P(GgufHostile, EveryKeyOfAnArchitectureMayBeHostile) {
 
 INSTANTIATE_TEST_SUITE_P(Families, GgufHostile,
                          testing::Values("qwen3_moe", "deepseek_v3", "qwen3_next", "gemma4_e",
-                                         "mimo"),
+                                         "mimo", "granite4_hybrid_moe"),
                          [](const auto& tested) { return tested.param; });
 
 struct KeyRefusal {
@@ -125,6 +125,8 @@ TEST(GgufHostileByName, WhatContradictsIsNamed) {
       {"deepseek_v3", "expert_gating_func", 3, "expert_gating_func"},
       {"deepseek_v3", "expert_shared_count", 65, "expert_shared_count"},
       {"deepseek_v3", "leading_dense_block_count", -1, "leading_dense_block_count"},
+      {"mistral4", "attention.temperature_scale", -1, "temperature_scale"},
+      {"mistral4", "attention.temperature_length", 0, "temperature_length"},
       {"qwen3_next", "ssm.group_count", 0, "group_count"},
       {"qwen3_next", "ssm.group_count", 3, "key heads"},
       {"qwen3_next", "ssm.time_step_rank", 0, "time_step_rank"},
@@ -136,6 +138,17 @@ TEST(GgufHostileByName, WhatContradictsIsNamed) {
       {"qwen3_next", "ssm.inner_size", 0, "inner_size"},
       {"qwen3_next", "full_attention_interval", 0, "full_attention_interval"},
       {"qwen3_next", "expert_shared_feed_forward_length", 0, "expert_shared_feed_forward_length"},
+      {"granite4_hybrid", "ssm.group_count", 0, "group_count"},
+      {"granite4_hybrid", "ssm.group_count", 3, "key heads"},
+      {"granite4_hybrid", "ssm.time_step_rank", 3, "inner_size"},
+      {"granite4_hybrid", "ssm.time_step_rank", 4, "ssm_in"},
+      {"granite4_hybrid", "ssm.state_size", 15, "ssm_in"},
+      {"granite4_hybrid", "ssm.conv_kernel", 3, "ssm_conv1d"},
+      {"granite4_hybrid", "ssm.conv_kernel", 0, "conv_kernel"},
+      {"granite4_hybrid", "ssm.inner_size", 0, "inner_size"},
+      {"granite4_hybrid", "attention.head_count_kv", {0, 0, 0, 0}, "key-value heads in a layer"},
+      {"granite4_hybrid", "attention.head_count_kv", {0, 2}, "head_count_kv"},
+      {"granite4_hybrid", "attention.head_count_kv", {2, 2, 0, 0}, "blk.0.attn_q"},
       {"gemma4_e", "attention.shared_kv_layers", 6, "shared_kv_layers"},
       {"gemma4_e", "attention.key_length_swa", 1, "key_length_swa"},
       {"gemma4_e", "attention.sliding_window", -1, "sliding_window"},

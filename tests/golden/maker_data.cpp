@@ -70,13 +70,15 @@ MakerRecording unpack_maker(const std::string& family) {
   const fs::path place =
       fs::path(testing::TempDir()) / fmt::format("talon_makers_{}", getpid()) / family;
   recording.folder = place / "hf";
-  recording.gguf = place / "model.gguf";
   fs::create_directories(recording.folder);
   fs::copy_file(packed / "config.json", recording.folder / "config.json",
                 fs::copy_options::overwrite_existing);
   const std::string weights = read_zstd(packed / "model.safetensors.zst");
   write_file(recording.folder / "model.safetensors", weights);
-  write_file(recording.gguf, read_patch(packed / "model.gguf.patch.zst", weights));
+  if (const fs::path patch = packed / "model.gguf.patch.zst"; fs::exists(patch)) {
+    recording.gguf = place / "model.gguf";
+    write_file(recording.gguf, read_patch(patch, weights));
+  }
   if (const fs::path apart = packed / "mtp.gguf.patch.zst"; fs::exists(apart)) {
     recording.mtp_gguf = place / "mtp.gguf";
     write_file(recording.mtp_gguf, read_patch(apart, weights));

@@ -22,8 +22,8 @@ struct MakerSequence {
   std::vector<std::vector<float>> mtp_logits;
 };
 struct MakerRecording {
-  std::filesystem::path folder;  // unpacked, as the makers publish the family
-  std::filesystem::path gguf;
+  std::filesystem::path folder;    // unpacked, as the makers publish the family
+  std::filesystem::path gguf;      // empty: GGUF has no such family
   std::filesystem::path mtp_gguf;  // with the prediction layers; empty: not recorded apart
   std::vector<MakerSequence> sequences;
 };

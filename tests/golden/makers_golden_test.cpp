@@ -75,7 +75,15 @@ const Family kFamilies[] = {{"mistral"},
                             {"nemotron"},
                             {"command_r_plus"},
                             {"stablelm_12b"},
-                            {"phi2"}};
+                            {"phi2"},
+                            {"phi2_norms"},
+                            {"arcee_bias"},
+                            {"nemotron_bias"},
+                            {"llama_bias"},
+                            {"mistral4", 0.1},
+                            {"granite4_hybrid"},
+                            {"granite4_hybrid_moe", 0.1},
+                            {"bamba"}};
 
 /// How far an engine is from the recording, teacher-forced over the text and its continuation.
 struct Distance {
@@ -158,6 +166,7 @@ std::unique_ptr<Backend> rounded() {
 TEST_P(MakersGolden, ReferenceGivesTheMakersLogitsAndTokens) {
   const MakerRecording& files = recording(GetParam().name);
   for (const auto& model : {files.folder, files.gguf}) {
+    if (model.empty()) continue;
     const Distance d = distance(model, reference);
     EXPECT_LE(d.largest, kFloat32) << model;
     if (model == files.folder || files.sequences[0].gguf_logits.empty()) {
@@ -168,6 +177,7 @@ TEST_P(MakersGolden, ReferenceGivesTheMakersLogitsAndTokens) {
 
 TEST_P(MakersGolden, FolderAndGgufGiveTheSameBytes) {
   const MakerRecording& files = recording(GetParam().name);
+  if (files.gguf.empty()) GTEST_SKIP() << "GGUF has no such family";
   if (!files.sequences[0].gguf_logits.empty()) GTEST_SKIP() << "the GGUF cannot say the same";
   if (GetParam().name.starts_with("qwen3_5"))
     GTEST_SKIP() << "the GGUF has another order of value heads";

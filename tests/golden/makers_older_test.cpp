@@ -96,6 +96,19 @@ TEST(OlderGguf, OfQwen3NextHoldsOneMatrixOfInputsAndGates) {
   EXPECT_TRUE(run(older.write(), ids) == run(recording.gguf, ids));
 }
 
+/// llama.cpp's quantiser leaves axes of one out behind all others.
+TEST(QuantisedGguf, OfGranite4HasAVectorForTheNormOfTheOnlyKeyHead) {
+  const MakerRecording recording = unpack_maker("granite4_hybrid");
+  OlderFile quantised(recording.gguf);
+  for (const StoredTensor& tensor : quantised.newer().tensors) {
+    const bool is_norm = tensor.name.find(".ssm_norm.") != std::string::npos;
+    quantised.add(tensor.name, tensor, is_norm ? std::vector{tensor.shape.back()} : tensor.shape,
+                  tensor.bytes);
+  }
+  const auto& ids = recording.sequences[1].ids;
+  EXPECT_TRUE(run(quantised.write(), ids) == run(recording.gguf, ids));
+}
+
 TEST(OllamasGguf, OfQwen35MoeListsHeadsByLayersAndGivesABiasAnotherName) {
   const MakerRecording recording = unpack_maker("qwen3_5_moe");
   OlderFile file(recording.gguf);

@@ -39,7 +39,8 @@ const Stored kFolders[] = {{"gptq", StorageType::f32},  // groups in the order o
                            {"bnb_fp4", StorageType::f32},
                            {"bnb_int8", StorageType::f32},
                            {"compressed_nvfp4", StorageType::f32},
-                           {"modelopt_nvfp4", StorageType::f32}};
+                           {"modelopt_nvfp4", StorageType::f32},
+                           {"mlx", StorageType::q4_1}};
 
 class QuantizedFolder : public testing::TestWithParam<Stored> {
  protected:
@@ -220,6 +221,53 @@ TEST(QuantizedExperts, LieOneByOneWhereTheFamilyHasStacks) {
   EXPECT_EQ(logits[0], logits[1]);
 }
 
+/// The folder with a stack for each matrix of its experts, by MLX's names.
+fs::path experts_in_mlx_stacks(const fs::path& from) {
+  constexpr std::string_view kFirst = ".experts.0.";
+  const fs::path folder = from.parent_path() / "mlx_stacks";
+  fs::create_directories(folder);
+  const Checkpoint model = open_checkpoint(from);
+  std::deque<std::vector<std::byte>> made;
+  std::vector<TensorToWrite> tensors;
+  for (const StoredTensor& tensor : model.tensors) {
+    const std::size_t place = tensor.name.find(kFirst);
+    if (place == std::string::npos) {
+      const bool is_other = tensor.name.find(".experts.") != std::string::npos;
+      if (!is_other) tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
+      continue;
+    }
+    const std::string stem = tensor.name.substr(0, place);
+    const std::string part = tensor.name.substr(place + kFirst.size());
+    auto& bytes = made.emplace_back();
+    std::int64_t count = 0;
+    while (const auto* one = model.find(fmt::format("{}.experts.{}.{}", stem, count, part))) {
+      bytes.insert(bytes.end(), one->bytes.begin(), one->bytes.end());
+      ++count;
+    }
+    tensors.push_back({stem + ".switch_mlp." + part,
+                       tensor.type,
+                       {count, tensor.shape[0], tensor.shape[1]},
+                       bytes});
+  }
+  write_safetensors(folder / "model.safetensors", tensors);
+  std::ofstream(folder / "config.json") << model.metadata;
+  return folder;
+}
+
+TEST(QuantizedExperts, MayLieInStacksOfMlx) {
+  const MakerRecording recording = unpack_maker("qwen3_moe");
+  std::vector<float> logits[2];
+  for (const bool stacked : {false, true}) {
+    ModelRun run(stacked ? experts_in_mlx_stacks(recording.folder) : recording.folder,
+                 make_reference_backend(2), KvType::f32, 128);
+    run.run(recording.sequences[0].ids, 0, [&](int, std::span<const float> row) {
+      logits[stacked].insert(logits[stacked].end(), row.begin(), row.end());
+    });
+  }
+  EXPECT_FALSE(logits[0].empty());
+  EXPECT_EQ(logits[0], logits[1]);
+}
+
 bool is_stack(const StoredTensor& tensor) {
   return tensor.shape.size() >= 3 && tensor.name.find("exp") != std::string::npos;
 }
@@ -339,6 +387,33 @@ TEST(QuantizedFolderRefusals, NameWhatContradicts) {
     std::ofstream(folder / "config.json") << config;
     const std::string message = try_model(folder);
     EXPECT_NE(message.find(named), std::string::npos) << name << " " << key << ": " << message;
+  }
+}
+
+TEST(QuantizedByMlx, NamesWhatContradicts) {
+  struct Refusal {
+    std::string key;
+    Json value;
+    std::string named;
+  };
+  const Refusal refusals[] = {
+      {"bits", 7, "bits"},
+      {"bits", 5, ", 10], found ["},
+      {"mode", "mxfp4", "mode"},
+      {"group_size", 48, "group_size"},
+      {"group_size", 32, ".scales\": expected ["},
+      {"group_size", 128, "inputs in groups of 128"},
+      {"model.embed_tokens", false, "model.embed_tokens.weight"},
+      {"model.layers.0.mlp.gate_proj", {{"bits", 1}}, "bits"},
+      {"model.layers.0.mlp.gate_proj", {{"bits", 6}}, "layers.0.mlp.gate_proj.weight"},
+  };
+  for (const auto& [key, value, named] : refusals) {
+    const fs::path folder = unpack_quantized("mlx").folder;
+    Json config = open_checkpoint(folder).metadata;
+    config["quantization"][key] = value;
+    std::ofstream(folder / "config.json") << config;
+    const std::string message = try_model(folder);
+    EXPECT_NE(message.find(named), std::string::npos) << key << ": " << message;
   }
 }
 

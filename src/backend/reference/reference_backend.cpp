@@ -366,6 +366,11 @@ void ReferenceBackend::recurrent(const RecurrentArgs& args) {
     for_each(args.shape.value_heads,
              [&](int head) { reference::recur_head(args, layout, run, head); });
     reference::keep_tails(args, layout, run);
+    if (!args.out || args.shape.rule != StateRule::mamba2) continue;
+    for_each(run.count, [&](int entry) {
+      const auto index = static_cast<std::size_t>(run.first + entry);
+      reference::finish_row(args, layout.state_rows[index].row);
+    });
   }
 }
 

@@ -27,7 +27,7 @@ std::vector<double> convolved(const RecurrentArgs& args, const AttentionLayout& 
                               const StateRun& run, int entry, int first, int count) {
   std::vector<double> values(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {
-    double sum = 0;
+    double sum = args.filter_bias ? args.filter_bias.data[first + i] : 0;
     for (int tap = 0; tap < args.shape.kernel; ++tap) {
       const int back = args.shape.kernel - 1 - tap;
       sum += double{args.filter.row(tap)[first + i]} *
@@ -45,15 +45,37 @@ void to_length(std::vector<double>& values, double factor) {
   for (double& value : values) value *= factor / std::sqrt(squares);
 }
 
+/// What a row brings to a value head, behind the convolution.
+struct HeadInputs {
+  std::vector<double> q, k, v;
+};
+HeadInputs inputs_of(const RecurrentArgs& args, const AttentionLayout& layout, const StateRun& run,
+                     int entry, int head) {
+  const StateShape& s = args.shape;
+  const int key_head = args.tiled_heads ? head % s.key_heads : head / (s.value_heads / s.key_heads);
+  const auto part = [&](int first, int count) {
+    return convolved(args, layout, run, entry, first, count);
+  };
+  HeadInputs inputs{part(s.first_query() + key_head * s.key_dim, s.key_dim),
+                    part(s.first_key() + key_head * s.key_dim, s.key_dim),
+                    part(s.first_value() + head * s.value_dim, s.value_dim)};
+  if (s.rule == StateRule::gated_delta) {
+    to_length(inputs.q, 1 / std::sqrt(static_cast<double>(s.key_dim)));
+    to_length(inputs.k, 1);
+  }
+  return inputs;
+}
+
 }  // namespace
 
 void recur_head(const RecurrentArgs& args, const AttentionLayout& layout, const StateRun& run,
                 int head) {
   const StateShape& s = args.shape;
-  const int key_head = args.tiled_heads ? head % s.key_heads : head / (s.value_heads / s.key_heads);
   const auto key_dim = static_cast<std::size_t>(s.key_dim);
   const auto value_dim = static_cast<std::size_t>(s.value_dim);
   const std::size_t size = key_dim * value_dim;
+  const bool mamba = s.rule == StateRule::mamba2;
+  const std::size_t corrected = mamba ? 0 : key_dim;  // what the state knows already
   const auto place = [&](int slot) {
     return args.states.row(slot) + static_cast<std::size_t>(head) * size;
   };
@@ -64,19 +86,13 @@ void recur_head(const RecurrentArgs& args, const AttentionLayout& layout, const 
     const StateRow& row = row_of(layout, run, entry);
     std::vector<float> state =
         row.parent < 0 ? start : behind[static_cast<std::size_t>(row.parent)];
-    auto q = convolved(args, layout, run, entry, key_head * s.key_dim, s.key_dim);
-    auto k = convolved(args, layout, run, entry, (s.key_heads + key_head) * s.key_dim, s.key_dim);
-    const auto v = convolved(args, layout, run, entry,
-                             2 * s.key_heads * s.key_dim + head * s.value_dim, s.value_dim);
-    to_length(q, 1 / std::sqrt(static_cast<double>(s.key_dim)));
-    to_length(k, 1);
-    const float* gates = args.inputs.row(row.row) + s.channels();
-    const auto [write, keep] = state_gates(gates[head], gates[s.value_heads + head],
-                                           args.decay.data[head], args.decay_bias.data[head]);
+    const HeadInputs inputs = inputs_of(args, layout, run, entry, head);
+    const auto& [q, k, v] = inputs;
+    const auto [write, keep] = state_gates(args, row.row, head);
     std::vector<double> out(value_dim, 0.0);
     for (std::size_t col = 0; col < value_dim; ++col) {
       double known = 0;
-      for (std::size_t i = 0; i < key_dim; ++i) known += k[i] * keep * state[i * value_dim + col];
+      for (std::size_t i = 0; i < corrected; ++i) known += k[i] * keep * state[i * value_dim + col];
       const double change = write * (v[col] - known);
       for (std::size_t i = 0; i < key_dim; ++i) {
         float& value = state[i * value_dim + col];
@@ -85,12 +101,30 @@ void recur_head(const RecurrentArgs& args, const AttentionLayout& layout, const 
       }
     }
     if (args.out) {
-      rms_norm(out, args.norm.data, args.norm_epsilon);
+      if (mamba) {
+        const double skip = args.skip.data[head];
+        for (std::size_t col = 0; col < value_dim; ++col) out[col] += skip * v[col];
+      } else {
+        rms_norm(out, args.norm.data, args.norm_epsilon);
+      }
       std::copy(out.begin(), out.end(), args.out.row(row.row) + head * s.value_dim);
     }
     if (row.save >= 0) std::copy(state.begin(), state.end(), place(row.save));
     if (run.to >= 0 && entry == run.count - 1) std::copy(state.begin(), state.end(), place(run.to));
     behind[static_cast<std::size_t>(entry)] = std::move(state);
+  }
+}
+
+void finish_row(const RecurrentArgs& args, int row) {
+  const StateShape& s = args.shape;
+  const int width = s.values() / s.key_heads;
+  for (int first = 0; first < s.values(); first += width) {
+    float* out = args.out.row(row) + first;
+    const float* gate = args.gate.row(row) + first;
+    std::vector<double> gated;
+    for (int i = 0; i < width; ++i) gated.push_back(silu_gate(gate[i], out[i]));
+    rms_norm(gated, args.norm.data + first, args.norm_epsilon);
+    std::copy(gated.begin(), gated.end(), out);
   }
 }
 

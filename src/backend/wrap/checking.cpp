@@ -337,8 +337,8 @@ void Checking::attention(const AttentionArgs& args) {
 }
 
 void Checking::recurrent(const RecurrentArgs& args) {
-  mirror(
-      {args.inputs, args.states, args.tails, args.filter, args.decay, args.decay_bias, args.norm});
+  mirror({args.inputs, args.states, args.tails, args.filter, args.filter_bias, args.decay,
+          args.decay_bias, args.norm, args.skip, args.gate});
   const auto& layout = static_cast<const ShadowedLayout&>(*args.layout);
   RecurrentArgs both = args;
   both.layout = layout.primary.get();
@@ -348,9 +348,12 @@ void Checking::recurrent(const RecurrentArgs& args) {
   both.states = shadow(args.states);
   both.tails = shadow(args.tails);
   both.filter = shadow(args.filter);
+  both.filter_bias = shadow(args.filter_bias);
   both.decay = shadow(args.decay);
   both.decay_bias = shadow(args.decay_bias);
   both.norm = shadow(args.norm);
+  both.skip = shadow(args.skip);
+  both.gate = shadow(args.gate);
   both.out = shadow(args.out);
   reference_->recurrent(both);
   if (args.out) compare("recurrent", args.out);

@@ -75,15 +75,11 @@ KvShape kv_shape(const ModelConfig& config, int pages, KvType type) {
     if (plan.writes_cache) widths.push_back({plan.kv_heads, plan.head_dim, plan.values()});
   }
   for (const LayerPlan& plan : config.plans) {
-    const RecurrentPlan& r = plan.recurrent;
-    if (r.value_heads == 0) continue;
-    shape.states = {shape.states.layers + 1,
-                    kUsualSlots,
-                    r.key_heads,
-                    r.value_heads,
-                    r.key_dim,
-                    r.value_dim,
-                    r.kernel};
+    if (plan.recurrent.value_heads == 0) continue;
+    const int layers = shape.states.layers + 1;
+    shape.states = plan.recurrent.shape();
+    shape.states.layers = layers;
+    shape.states.slots = kUsualSlots;
   }
   part_near_layers(config, widths, shape);
   shape.layers = static_cast<int>(widths.size());

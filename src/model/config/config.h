@@ -54,6 +54,7 @@ struct TensorForms {
   bool experts_inputs_first = false;  // stacks of experts hold [inputs, outputs]
   bool experts_alternate = false;     // ... in which gates and ups take turns
   bool fused_by_key_head = false;     // layers with a state: one matrix, key head by key head
+  bool still_rows_paired = false;     // interleaved_rope also holds where nothing turns
 };
 
 /// A model that draws: its answers are the codes of a grid of cells, row by row, and nothing else

@@ -165,7 +165,7 @@ int read_kv_heads(const ConfigKeys& keys, const std::string& key, const ModelCon
   if (all.empty()) return config.heads;
   const bool has_states = gguf_recurrent_family(config.architecture) != nullptr;
   if (!has_states && std::ranges::find(all, 0) != all.end()) {
-    keys.refuse(key, "key-value heads in each layer (layers of Mamba are not read)");
+    keys.refuse(key, "key-value heads in each layer");
   }
   const int heads = has_states ? std::ranges::max(all) : all[0];
   if (heads < 1) keys.refuse(key, "key-value heads in a layer");

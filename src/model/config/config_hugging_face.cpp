@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "core/error.h"
@@ -128,10 +129,18 @@ Json class_defaults(const Json& model_type) {
                                       {"mscale", 1},
                                       {"mscale_all_dim", 1},
                                       {"llama_4_scaling_beta", 0.1}};
+  static const Json kMistral4Rope = {{"rope_type", "yarn"},
+                                     {"rope_theta", 1e4},
+                                     {"factor", 128},
+                                     {"original_max_position_embeddings", 8192},
+                                     {"mscale", 1},
+                                     {"mscale_all_dim", 1},
+                                     {"llama_4_scaling_beta", 0.1}};
   static const Json kDefaults = {
       {"mistral", {{"sliding_window", 4096}}},
       {"ministral", {{"sliding_window", 4096}}},
       {"ministral3", {{"rms_norm_eps", 1e-5}, {"rope_parameters", kMinistralRope}}},
+      {"mistral4", {{"n_shared_experts", 1}, {"rope_parameters", kMistral4Rope}}},
       {"mixtral", {{"rope_theta", 1e6}, {"rms_norm_eps", 1e-5}}},
       {"phi3", {{"rms_norm_eps", 1e-5}, {"original_max_position_embeddings", 4096}}},
       {"smollm3", {{"rope_theta", 2e6}}},
@@ -202,6 +211,7 @@ Json class_defaults(const Json& model_type) {
         {"sliding_window", 129},
         {"v_head_dim", 128},
         {"attention_value_scale", 0.707}}},
+      {"bamba", {{"partial_rotary_factor", 0.5}, {"rms_norm_eps", 1e-5}}},
       {"qwen3_next", kHybrid},
       {"qwen3_5_text", kHybrid},
       {"qwen3_5_moe_text", kHybrid}};
@@ -214,7 +224,8 @@ bool may_turn_in_part(std::string_view family) {
   return family.starts_with("phi") || family == "gpt_neox" || family == "stablelm" ||
          family == "nemotron" || family.starts_with("glm") || family.starts_with("gemma4") ||
          family.starts_with("qwen3_next") || family.starts_with("qwen3_5") ||
-         family.starts_with("deepseek") || family == "kimi_k2" || family.starts_with("mimo");
+         family.starts_with("deepseek") || family == "kimi_k2" || family == "mistral4" ||
+         family.starts_with("mimo") || family == "bamba";
 }
 
 /// Janus: the part of its Llama, whose keys may lack the defaults of their class, in the name of
@@ -299,9 +310,17 @@ Json text_model(const Json& config) {
   return text;
 }
 
-void refuse_unsupported(const ConfigKeys& keys) {
-  if (keys.flag_or("mlp_bias", false)) keys.refuse("mlp_bias", "false");
-  read_quantization(keys);
+/// Whether the feed-forward network has biases. The classes of most families pass over the key.
+bool read_mlp_bias(const ConfigKeys& top, const ConfigKeys& keys, std::string_view family) {
+  constexpr std::string_view kKey = "mlp_bias";
+  constexpr std::string_view kFamilies[] = {"llama", "arcee", "nemotron"};
+  const bool known = std::ranges::find(kFamilies, family) != std::end(kFamilies);
+  for (const ConfigKeys* place : {&keys, &top}) {
+    if (!place->flag_or(kKey, false)) continue;
+    if (known && place == &keys) return true;
+    place->refuse(kKey, fmt::format("false, as networks of {} have no biases", family));
+  }
+  return false;
 }
 
 /// What single layers have otherwise than the others is read of Gemma 4's heads alone.
@@ -316,10 +335,10 @@ void refuse_own_layers(const ConfigKeys& keys, std::string_view family) {
 
 ModelConfig read_hugging_face_config(const Checkpoint& checkpoint) {
   const ConfigKeys top(checkpoint.metadata, (checkpoint.path / "config.json").string());
-  refuse_unsupported(top);
+  read_quantization(top);  // refuses what is not known
   const Json text = text_model(checkpoint.metadata);
   const ConfigKeys keys(text, (checkpoint.path / "config.json").string());
-  refuse_unsupported(keys);
+  read_quantization(keys);
   ModelConfig config;
   config.architecture = keys.has("model_type") ? keys.text("model_type") : top.text("model_type");
   const FamilyReader read_family = hugging_face_family(config.architecture);
@@ -344,6 +363,8 @@ ModelConfig read_hugging_face_config(const Checkpoint& checkpoint) {
       keys.flag_or("tie_word_embeddings", top.flag_or("tie_word_embeddings", false));
   read_tokens(top, keys, checkpoint, config);
   plan_alike(config);
+  const bool mlp_bias = read_mlp_bias(top, keys, config.architecture);
+  for (LayerPlan& plan : config.plans) plan.mlp_bias = mlp_bias;
   read_family(keys, config);
   find_prefix(checkpoint, config);
   tie_without_output(top, keys, checkpoint, config);

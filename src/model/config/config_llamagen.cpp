@@ -77,8 +77,20 @@ void read_captions(const Checkpoint& checkpoint, std::string_view prefix, int si
   config.image = {side, side, ImagePlan::Prompt::caption, rows};
 }
 
+/// Llama's and Chameleon's makers have files of their own, with some of LlamaGen's names.
+void refuse_others(const Checkpoint& checkpoint) {
+  const std::string separate = "layers.0.attention.wq.weight";
+  if (!checkpoint.find(separate)) return;
+  fail(
+      "load {}: expected a file of LlamaGen, with \"layers.0.attention.wqkv.weight\", or the "
+      "folder with config.json that transformers' scripts make of the files of Llama and "
+      "Chameleon, found {}",
+      quote(checkpoint.path.string()), quote(separate));
+}
+
 /// Sizes that only the tensors tell.
 void read_published(const Checkpoint& checkpoint, ModelConfig& config) {
+  refuse_others(checkpoint);
   const std::string embedding = "tok_embeddings.weight", first = "layers.0.";
   config.vocabulary = size_of(checkpoint, embedding, 0, Limits::kVocabulary);
   config.hidden = size_of(checkpoint, embedding, 1, Limits::kWidth);

@@ -383,7 +383,7 @@ TEST(HuggingFaceConfig, WhatItCannotRunIsRefused) {
   const Bad bad[] = {{"model_type", "mamba"},
                      {"model_type", nullptr},
                      {"hidden_act", "gelu"},
-                     {"mlp_bias", true},
+                     {"mlp_bias", 1},
                      {"quantization_config", {{"bits", 4}}},
                      {"num_hidden_layers", 1e9},
                      {"num_hidden_layers", 1.5},

@@ -6,8 +6,8 @@
 namespace talon {
 
 const std::string_view kExpertArchitectures =
-    "qwen2moe, qwen3moe, qwen3vlmoe, gpt-oss, granitemoe, granitehybrid, glm4moe, llama4, "
-    "deepseek2, gemma4, mimo2, olmoe, ernie4_5-moe";
+    "qwen2moe, qwen3moe, qwen3vlmoe, gpt-oss, granitemoe, glm4moe, llama4, "
+    "deepseek2, gemma4, mimo2, mistral4, olmoe, ernie4_5-moe";
 
 namespace {
 
@@ -61,21 +61,6 @@ void read_gpt_oss(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config
   experts.renormalize = experts.biases = true;
   plan_experts(config, experts, every_layer);
   gguf_window_by_pattern(keys, config, 2);
-}
-
-void read_granitemoe(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
-  read_gguf_granite(keys, checkpoint, config);
-  ExpertPlan experts = read_gguf_experts(keys, config);
-  experts.renormalize = true;
-  experts.shared_width =
-      keys.integer_or(key(config, "expert_shared_feed_forward_length"), 0, Limits::kWidth, 0);
-  plan_experts(config, experts, every_layer);
-}
-
-/// Granite 4 with attention in each layer, which converters call granite or granitemoe, too.
-void read_granitehybrid(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
-  const bool experts = keys.integer_or(key(config, "expert_count"), 0, Limits::kExperts, 0) > 0;
-  experts ? read_granitemoe(keys, checkpoint, config) : read_gguf_granite(keys, checkpoint, config);
 }
 
 /// Older files do not say how experts are grouped: DeepSeek V2's and V3's are, and those of models
@@ -160,10 +145,6 @@ void read_deepseek2(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelC
   const auto length = [&](std::string_view name) {
     return key_of_length(keys, checkpoint, config, name);
   };
-  const std::string scaled = key(config, "attention.temperature_scale");
-  if (keys.number_or(scaled, -1e9, 1e9, 0) != 0) {
-    keys.refuse(scaled, "0: queries of latents are not scaled by their positions");
-  }
   LatentPlan latent;
   latent.kv_rank = keys.integer(key(config, "attention.kv_lora_rank"), 1, Limits::kHeadDim);
   latent.q_rank = keys.integer_or(key(config, "attention.q_lora_rank"), 0, Limits::kWidth, 0);
@@ -193,6 +174,24 @@ void read_deepseek2(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelC
     plan.score_scale = static_cast<float>(scale);
   });
   read_grouped_experts(keys, checkpoint, config);
+}
+
+/// Mistral Large 3 and Small 4, of which llama.cpp's converter says nothing for the latter: the
+/// makers' model has the factor there, whose steps are as long as the original context.
+void read_latent_query_scaling(const ConfigKeys& keys, ModelConfig& config) {
+  constexpr double kUsual = 0.1;
+  const double otherwise = config.architecture == "mistral4" ? kUsual : 0;
+  const double beta = keys.number_or(key(config, "attention.temperature_scale"), 0, 1e3, otherwise);
+  if (beta == 0) return;
+  const std::string steps = key(config, "attention.temperature_length");
+  const std::string original = key(config, "rope.scaling.original_context_length");
+  scale_queries(config, beta, keys.number(keys.has(steps) ? steps : original, 1, 1e9));
+}
+
+void read_scaled_deepseek2(const ConfigKeys& keys, const Checkpoint& checkpoint,
+                           ModelConfig& config) {
+  read_deepseek2(keys, checkpoint, config);
+  read_latent_query_scaling(keys, config);
 }
 
 /// A number for all layers or a list of each one's, which the architecture cannot do without.
@@ -247,16 +246,32 @@ void read_gemma4(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConf
 }
 
 constexpr GgufFamily kFamilies[] = {
-    {"qwen2moe", read_qwen2moe},         {"qwen3moe", read_qwen3moe},
-    {"qwen3vlmoe", read_qwen3moe},       {"gpt-oss", read_gpt_oss},
-    {"granitemoe", read_granitemoe},     {"granitehybrid", read_granitehybrid},
-    {"glm4moe", read_glm4moe},           {"llama4", read_llama4},
-    {"deepseek2", read_deepseek2},       {"gemma4", read_gemma4},
-    {"mimo2", read_gguf_mimo2},          {"olmoe", read_olmoe},
+    {"qwen2moe", read_qwen2moe},
+    {"qwen3moe", read_qwen3moe},
+    {"qwen3vlmoe", read_qwen3moe},
+    {"gpt-oss", read_gpt_oss},
+    {"granitemoe", read_gguf_granitemoe},
+    {"glm4moe", read_glm4moe},
+    {"llama4", read_llama4},
+    {"deepseek2", read_scaled_deepseek2},
+    {"mistral4", read_scaled_deepseek2},
+    {"gemma4", read_gemma4},
+    {"mimo2", read_gguf_mimo2},
+    {"olmoe", read_olmoe},
     {"ernie4_5-moe", read_ernie4_5_moe},
 };
 
 }  // namespace
+
+void read_gguf_granitemoe(const ConfigKeys& keys, const Checkpoint& checkpoint,
+                          ModelConfig& config) {
+  read_gguf_granite(keys, checkpoint, config);
+  ExpertPlan experts = read_gguf_experts(keys, config);
+  experts.renormalize = true;
+  experts.shared_width =
+      keys.integer_or(key(config, "expert_shared_feed_forward_length"), 0, Limits::kWidth, 0);
+  plan_experts(config, experts, every_layer);
+}
 
 ExpertPlan read_gguf_experts(const ConfigKeys& keys, const ModelConfig& config) {
   ExpertPlan experts;

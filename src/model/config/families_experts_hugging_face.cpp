@@ -8,7 +8,7 @@ namespace talon {
 
 const std::string_view kExpertModelTypes =
     "mixtral, qwen2_moe, qwen3_moe, qwen3_vl_moe, qwen3_vl_moe_text, gpt_oss, granitemoe, "
-    "granitemoeshared, granitemoehybrid, "
+    "granitemoeshared, mistral4, "
     "glm4_moe, llama4, llama4_text, deepseek_v2, deepseek_v3, kimi_k2, gemma4, gemma4_text, "
     "gemma4_unified, gemma4_unified_text, mimo_v2_flash, olmoe, ernie4_5_moe, glm4_moe_lite";
 
@@ -140,40 +140,6 @@ void read_granitemoe(const ConfigKeys& keys, ModelConfig& config) {
   plan_experts(config, experts, every_layer);
 }
 
-/// Granite 4: one network for every row, and experts beside it where there are any. Without a list
-/// of their kinds all layers are Mamba's.
-void read_granitemoehybrid(const ConfigKeys& keys, ModelConfig& config) {
-  constexpr std::string_view kTypes = "layer_types", kTurns = "position_embedding_type";
-  const auto types = keys.texts(kTypes, static_cast<std::size_t>(config.layers));
-  const auto attends = [](const std::string& type) {
-    return type == "attention" || type == "full_attention";
-  };
-  if (types.empty() || !std::ranges::all_of(types, attends)) {
-    keys.refuse(kTypes, "attention in each layer (layers of Mamba are not read)");
-  }
-  read_granite(keys, config);
-  const std::string turns = keys.text_or(kTurns, "nope");
-  if (turns != "rope" && turns != "nope") keys.refuse(kTurns, "rope or nope");
-  const int width = keys.integer_or("shared_intermediate_size", 1, Limits::kWidth, 1024);
-  const int count = keys.integer_or("num_local_experts", 0, Limits::kExperts, 8);
-  each_plan(config, [&](LayerPlan& plan) {
-    if (turns == "nope") plan.rope = LayerPlan::Rope::none;
-    if (count == 0) plan.intermediate = width;
-  });
-  if (count == 0) {
-    config.intermediate = width;
-    config.forms.fused_gate_up = true;
-    return;
-  }
-  ExpertPlan experts;
-  experts.count = count;
-  experts.used = keys.integer_or("num_experts_per_tok", 1, count, 2);
-  experts.width = config.intermediate;
-  experts.renormalize = true;
-  experts.shared_width = width;
-  plan_experts(config, experts, every_layer);
-}
-
 /// In the layers that are listed, else in all but the first ones.
 void plan_sigmoid_experts(const ConfigKeys& keys, ModelConfig& config) {
   const int dense = keys.integer_or("first_k_dense_replace", 0, Limits::kLayers, 0);
@@ -297,10 +263,7 @@ void read_deepseek_v3(const ConfigKeys& keys, ModelConfig& config) {
 }
 
 void read_deepseek_v2(const ConfigKeys& keys, ModelConfig& config) {
-  only_activation(keys, "silu");
-  if (keys.flag_or("attention_bias", false)) keys.refuse("attention_bias", "false");
-  read_latents(keys, config);
-  plan_sigmoid_experts(keys, config);
+  read_deepseek_v3(keys, config);
   const std::string method = keys.text_or("topk_method", "greedy");
   if (method != "greedy" && method != "group_limited_greedy") {
     keys.refuse("topk_method", "greedy or group_limited_greedy");
@@ -309,6 +272,16 @@ void read_deepseek_v2(const ConfigKeys& keys, ModelConfig& config) {
     plan.experts.score = RouteArgs::Score::softmax;
     plan.experts.choice_bias = plan.experts.group_by_two = plan.experts.renormalize = false;
     if (method == "greedy") plan.experts.groups = plan.experts.groups_used = 1;
+  });
+}
+
+/// Mistral Small 4: DeepSeek-V3 with queries that their positions scale and a softmax of experts.
+void read_mistral4(const ConfigKeys& keys, ModelConfig& config) {
+  read_deepseek_v3(keys, config);
+  read_query_scaling(keys, config);
+  each_plan(config, [](LayerPlan& plan) {
+    plan.experts.score = RouteArgs::Score::softmax;
+    plan.experts.choice_bias = false;
   });
 }
 
@@ -393,7 +366,6 @@ constexpr Family kFamilies[] = {
     {"gpt_oss", read_gpt_oss},
     {"granitemoe", read_granitemoe},
     {"granitemoeshared", read_granitemoe},
-    {"granitemoehybrid", read_granitemoehybrid},
     {"glm4_moe", read_glm4_moe},
     {"llama4", read_llama4},
     {"llama4_text", read_llama4},
@@ -408,6 +380,7 @@ constexpr Family kFamilies[] = {
     {"olmoe", read_olmoe},
     {"ernie4_5_moe", read_ernie4_5_moe},
     {"glm4_moe_lite", read_deepseek_v3},
+    {"mistral4", read_mistral4},
 };
 
 }  // namespace

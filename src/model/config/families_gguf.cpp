@@ -26,20 +26,20 @@ void window_all(const ConfigKeys& keys, ModelConfig& config) {
   window_layers(config, window_of(keys, config), [](int) { return true; });
 }
 
-/// Of the feed-forward network, as in Granite's first models of code, which are called Llama's.
-bool has_mlp_biases(const Checkpoint& checkpoint) {
-  for (const char* name : {"blk.0.ffn_gate.bias", "blk.0.ffn_up.bias", "blk.0.ffn_down.bias"}) {
-    if (!checkpoint.find(name)) return false;
-  }
-  return true;
+/// Biases of the feed-forward network, which its tensors tell: Granite's first models of code,
+/// which are called Llama's, have them.
+void add_mlp_biases_if_found(const Checkpoint& checkpoint, ModelConfig& config) {
+  const bool gated = is_gate(config.plans[0].activation);
+  const bool found = (!gated || checkpoint.find("blk.0.ffn_gate.bias")) &&
+                     checkpoint.find("blk.0.ffn_up.bias") && checkpoint.find("blk.0.ffn_down.bias");
+  each_plan(config, [&](LayerPlan& plan) { plan.mlp_bias = found; });
 }
 
 /// Llama, Mistral, and Mixtral where the file has experts.
 void read_llama(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
   config.interleaved_rope = true;
   window_all(keys, config);
-  const bool mlp_bias = has_mlp_biases(checkpoint);
-  each_plan(config, [&](LayerPlan& plan) { plan.mlp_bias = mlp_bias; });
+  add_mlp_biases_if_found(checkpoint, config);
   ExpertPlan experts;
   experts.count = keys.integer_or(key(config, "expert_count"), 0, Limits::kExperts, 0);
   if (experts.count == 0) return;
@@ -88,10 +88,8 @@ void read_mistral3(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelCo
   read_mistral3_amplitude(keys, config);
   const double beta = keys.number_or(key(config, "attention.temperature_scale"), 0, 1e9, 0);
   if (beta == 0) return;
-  config.query_scaling.beta = beta;
-  config.query_scaling.floor =
-      keys.number(key(config, "rope.scaling.original_context_length"), 1, 1e9);
-  each_plan(config, [](LayerPlan& plan) { plan.scales_queries = true; });
+  scale_queries(config, beta,
+                keys.number(key(config, "rope.scaling.original_context_length"), 1, 1e9));
 }
 
 void read_smollm3(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
@@ -159,9 +157,10 @@ void read_chatglm(const ConfigKeys&, const Checkpoint&, ModelConfig& config) {
   config.forms.fused_gate_up = true;
 }
 
-void read_arcee(const ConfigKeys&, const Checkpoint&, ModelConfig& config) {
+void read_arcee(const ConfigKeys&, const Checkpoint& checkpoint, ModelConfig& config) {
   config.interleaved_rope = true;
   each_plan(config, [](LayerPlan& plan) { plan.activation = InputTransform::relu_squared; });
+  add_mlp_biases_if_found(checkpoint, config);
 }
 
 /// Converters bring the rows of models that see into half-split order.
@@ -227,9 +226,9 @@ void read_stablelm(const ConfigKeys&, const Checkpoint& checkpoint, ModelConfig&
 }
 
 /// The files hold norms with the 1 that folders lack.
-void read_nemotron(const ConfigKeys&, const Checkpoint&, ModelConfig& config) {
+void read_nemotron(const ConfigKeys&, const Checkpoint& checkpoint, ModelConfig& config) {
   plan_layer_norms(config, InputTransform::relu_squared);
-  each_plan(config, [](LayerPlan& plan) { plan.mlp_bias = false; });
+  add_mlp_biases_if_found(checkpoint, config);
 }
 
 void read_phi2(const ConfigKeys&, const Checkpoint&, ModelConfig& config) {

@@ -63,12 +63,7 @@ void read_phi3(const ConfigKeys& keys, ModelConfig& config) {
 
 void read_ministral3(const ConfigKeys& keys, ModelConfig& config) {
   read_mistral(keys, config);
-  const auto rope = rope_keys_of(keys);
-  const double beta = rope ? rope->number_or("llama_4_scaling_beta", 0, 1e3, 0) : 0;
-  if (beta == 0) return;
-  config.query_scaling.beta = beta;
-  config.query_scaling.floor = rope->number("original_max_position_embeddings", 1, 1e9);
-  each_plan(config, [](LayerPlan& plan) { plan.scales_queries = true; });
+  read_query_scaling(keys, config);
 }
 
 void read_smollm3(const ConfigKeys& keys, ModelConfig& config) {
@@ -221,7 +216,7 @@ void read_cohere_block(const ConfigKeys& keys, ModelConfig& config) {
   });
 }
 
-/// LayerNorms of heads, without biases.
+/// LayerNorms of heads.
 void norm_heads_if(bool norms, ModelConfig& config) {
   if (!norms) return;
   config.qk_norm = true;
@@ -293,14 +288,18 @@ void read_nemotron(const ConfigKeys& keys, ModelConfig& config) {
   config.forms.norm_plus_one = true;
 }
 
-/// Phi 1 to 2: halves in parallel behind one norm, and biases everywhere.
+/// Phi 1 to 2: halves in parallel behind one norm, and biases everywhere; maybe one norm for all
+/// heads of queries and one for those of keys.
 void read_phi(const ConfigKeys& keys, ModelConfig& config) {
   only_activation(keys, "gelu_new");
-  if (keys.flag_or("qk_layernorm", false)) keys.refuse("qk_layernorm", "false");
   plan_layer_norms(config, InputTransform::gelu_tanh);
   plan_biases(config);
+  norm_heads_if(keys.flag_or("qk_layernorm", false), config);
   config.output_matrix_bias = true;
-  each_plan(config, [](LayerPlan& plan) { plan.parallel = true; });
+  each_plan(config, [&](LayerPlan& plan) {
+    plan.head_norm_bias = config.qk_norm;
+    plan.parallel = true;
+  });
 }
 
 void read_gpt_neox(const ConfigKeys& keys, ModelConfig& config) {

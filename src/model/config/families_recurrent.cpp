@@ -1,36 +1,30 @@
 #include "model/config/family_helpers.h"
 
-// Families with layers that keep a state: Qwen3-Next, Qwen3.5.
+// Families with layers that keep a state: Qwen3-Next, Qwen3.5, and the names of Granite 4
+// and Bamba.
 namespace talon {
 
 const std::string_view kRecurrentModelTypes =
-    "qwen3_next, qwen3_5, qwen3_5_text, qwen3_5_moe or qwen3_5_moe_text";
-const std::string_view kRecurrentArchitectures = "qwen3next, qwen35 or qwen35moe";
+    "bamba, granitemoehybrid, qwen3_next, qwen3_5, qwen3_5_text, qwen3_5_moe or "
+    "qwen3_5_moe_text";
+const std::string_view kRecurrentArchitectures = "granitehybrid, qwen3next, qwen35 or qwen35moe";
 
 namespace {
 
 using Limits = ConfigLimits;
 constexpr int kInterval = 4;  // every so many layers has attention
-constexpr int kLongestKernel = 16;
 
 template <typename Keeps>
 void plan_states(ModelConfig& config, const RecurrentPlan& recurrent, const Keeps& keeps_state) {
   config.qk_norm = true;
-  int next = 0;
+  std::vector<bool> keeps;
+  for (std::size_t i = 0; i < config.plans.size(); ++i) keeps.push_back(keeps_state(i));
+  keep_states(config, recurrent, keeps);
   for (std::size_t i = 0; i < config.plans.size(); ++i) {
-    LayerPlan& plan = config.plans[i];
-    if (keeps_state(i)) {
-      plan.recurrent = recurrent;
-      plan.recurrent.layer = next++;
-      plan.rope = LayerPlan::Rope::none;
-      plan.writes_cache = false;
-      plan.cache_layer = 0;
-    } else {
-      plan.head_norm = LayerPlan::HeadNorm::per_head;
-      plan.output_gate = true;
-    }
+    if (keeps[i]) continue;
+    config.plans[i].head_norm = LayerPlan::HeadNorm::per_head;
+    config.plans[i].output_gate = true;
   }
-  number_cache_layers(config);
 }
 
 RecurrentPlan read_sizes(const ConfigKeys& keys) {
@@ -70,17 +64,7 @@ void read_qwen3_5_moe(const ConfigKeys& keys, ModelConfig& config) {
 
 void read_gguf_states(const ConfigKeys& keys, ModelConfig& config) {
   const auto key = [&](std::string_view name) { return gguf_key(config, name); };
-  RecurrentPlan plan;
-  plan.key_heads = keys.integer(key("ssm.group_count"), 1, Limits::kHeads);
-  plan.value_heads = keys.integer(key("ssm.time_step_rank"), 1, Limits::kHeads);
-  plan.key_dim = keys.integer(key("ssm.state_size"), 1, Limits::kHeadDim);
-  plan.kernel = keys.integer(key("ssm.conv_kernel"), 2, kLongestKernel);
-  const std::string inner = key("ssm.inner_size");
-  const int width = keys.integer(inner, 1, Limits::kWidth);
-  plan.value_dim = width / plan.value_heads;
-  if (plan.value_dim < 1 || plan.value_dim > Limits::kHeadDim || width % plan.value_heads != 0) {
-    keys.refuse(inner, "a multiple of ssm.time_step_rank");
-  }
+  const RecurrentPlan plan = read_gguf_state_sizes(keys, config);
   const std::string listed = key("attention.recurrent_layers");
   std::vector<bool> keeps;
   if (const Json* list = keys.find(listed); list && list->is_array()) {
@@ -113,16 +97,49 @@ struct Family {
   std::string_view name;
   FamilyReader read;
 };
-constexpr Family kFamilies[] = {{"qwen3_next", read_qwen3_next},
+constexpr Family kFamilies[] = {{"bamba", read_bamba},
+                                {"granitemoehybrid", read_granitemoehybrid},
+                                {"qwen3_next", read_qwen3_next},
                                 {"qwen3_5", read_qwen3_5},
                                 {"qwen3_5_text", read_qwen3_5},
                                 {"qwen3_5_moe", read_qwen3_5_moe},
                                 {"qwen3_5_moe_text", read_qwen3_5_moe}};
-constexpr GgufFamily kGgufFamilies[] = {{"qwen3next", read_gguf_qwen3next},
+constexpr GgufFamily kGgufFamilies[] = {{"granitehybrid", read_granitehybrid},
+                                        {"qwen3next", read_gguf_qwen3next},
                                         {"qwen35", read_gguf_qwen35},
                                         {"qwen35moe", read_gguf_qwen35moe}};
 
 }  // namespace
+
+void keep_states(ModelConfig& config, const RecurrentPlan& plan, const std::vector<bool>& keeps) {
+  int next = 0;
+  for (std::size_t i = 0; i < config.plans.size(); ++i) {
+    if (!keeps[i]) continue;
+    LayerPlan& layer = config.plans[i];
+    layer.recurrent = plan;
+    layer.recurrent.layer = next++;
+    layer.rope = LayerPlan::Rope::none;
+    layer.writes_cache = false;
+    layer.cache_layer = 0;
+  }
+  number_cache_layers(config);
+}
+
+RecurrentPlan read_gguf_state_sizes(const ConfigKeys& keys, const ModelConfig& config) {
+  const auto key = [&](std::string_view name) { return gguf_key(config, name); };
+  RecurrentPlan plan;
+  plan.key_heads = keys.integer(key("ssm.group_count"), 1, Limits::kHeads);
+  plan.value_heads = keys.integer(key("ssm.time_step_rank"), 1, Limits::kHeads);
+  plan.key_dim = keys.integer(key("ssm.state_size"), 1, Limits::kHeadDim);
+  plan.kernel = keys.integer(key("ssm.conv_kernel"), 2, kLongestKernel);
+  const std::string inner = key("ssm.inner_size");
+  const int width = keys.integer(inner, 1, Limits::kWidth);
+  plan.value_dim = width / plan.value_heads;
+  if (plan.value_dim < 1 || plan.value_dim > Limits::kHeadDim || width % plan.value_heads != 0) {
+    keys.refuse(inner, "a multiple of ssm.time_step_rank");
+  }
+  return plan;
+}
 
 FamilyReader hugging_face_recurrent_family(std::string_view model_type) {
   for (const Family& family : kFamilies) {

@@ -78,6 +78,19 @@ RopeConfig plain_rope(double base) {
   return rope;
 }
 
+void scale_queries(ModelConfig& config, double beta, double floor) {
+  config.query_scaling.beta = beta;
+  config.query_scaling.floor = floor;
+  each_plan(config, [](LayerPlan& plan) { plan.scales_queries = true; });
+}
+
+void read_query_scaling(const ConfigKeys& keys, ModelConfig& config) {
+  const auto rope = rope_keys_of(keys);
+  const double beta = rope ? rope->number_or("llama_4_scaling_beta", 0, 1e3, 0) : 0;
+  if (beta == 0) return;
+  scale_queries(config, beta, rope->number("original_max_position_embeddings", 1, 1e9));
+}
+
 void read_ernie4_5(const ConfigKeys& keys, ModelConfig& config) {
   only_activation(keys, "silu");
   if (keys.flag_or("use_bias", false)) keys.refuse("use_bias", "false");

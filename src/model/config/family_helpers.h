@@ -35,6 +35,9 @@ void window_by_types(const ConfigKeys& keys, ModelConfig& config, int pattern);
 /// Windowed layers turn by a rope of their own.
 void local_rope_where_windowed(ModelConfig& config, const RopeConfig& rope);
 RopeConfig plain_rope(double base);
+/// Mistral's factors of queries, of config.json and of files that give them as numbers.
+void read_query_scaling(const ConfigKeys& keys, ModelConfig& config);
+void scale_queries(ModelConfig& config, double beta, double floor);
 /// config.json of Gemma 2 to 4, of Granite, of ERNIE 4.5.
 void read_gemma(const ConfigKeys& keys, ModelConfig& config);
 void read_ernie4_5(const ConfigKeys& keys, ModelConfig& config);
@@ -53,6 +56,8 @@ void gguf_window_by_pattern(const ConfigKeys& keys, ModelConfig& config, int pat
 /// logit_cap: of files that name none.
 void read_gguf_gemma(const ConfigKeys& keys, ModelConfig& config, double logit_cap = 0);
 void read_gguf_granite(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config);
+void read_gguf_granitemoe(const ConfigKeys& keys, const Checkpoint& checkpoint,
+                          ModelConfig& config);
 double gguf_local_base(const ConfigKeys& keys, const ModelConfig& config, double otherwise);
 
 /// MiMo-V2-Flash.
@@ -73,6 +78,14 @@ extern const std::string_view kRecurrentModelTypes, kRecurrentArchitectures;
 /// Those that draw.
 FamilyReader hugging_face_picture_family(std::string_view model_type);
 extern const std::string_view kPictureModelTypes;
+/// Of these layers, which keep no keys and values.
+void keep_states(ModelConfig& config, const RecurrentPlan& plan, const std::vector<bool>& keeps);
+inline constexpr int kLongestKernel = 16;  // of the convolution before a state
+RecurrentPlan read_gguf_state_sizes(const ConfigKeys& keys, const ModelConfig& config);
+/// Granite 4 and Bamba, some of whose layers may be Mamba-2's.
+void read_bamba(const ConfigKeys& keys, ModelConfig& config);
+void read_granitemoehybrid(const ConfigKeys& keys, ModelConfig& config);
+void read_granitehybrid(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config);
 /// The experts of Qwen's mixtures, of the layers that have them; of GGUF files in every layer.
 void read_qwen_experts(const ConfigKeys& keys, ModelConfig& config, bool renormalize);
 void read_gguf_qwen_experts(const ConfigKeys& keys, ModelConfig& config, bool renormalize);

@@ -55,50 +55,6 @@ std::vector<int> windows(const ModelConfig& config) {
   return of_layers(config, [](const LayerPlan& plan) { return plan.window; });
 }
 
-TEST(Granite4, IsReadWhereAllLayersAttend) {
-  const Json types = {"attention", "attention", "full_attention", "attention"};
-  Json json =
-      sizes("granitemoehybrid",
-            {{"layer_types", types}, {"num_local_experts", 0}, {"shared_intermediate_size", 96}});
-  const ModelConfig dense = read(json);
-  EXPECT_EQ(dense.plans[0].intermediate, 96);
-  EXPECT_EQ(dense.plans[0].experts.count, 0);
-  EXPECT_EQ(dense.plans[3].rope, Rope::none);  // as where the key is missing
-  json["position_embedding_type"] = "rope";
-  json["num_local_experts"] = 6;
-  const ModelConfig mixture = read(json);
-  EXPECT_EQ(mixture.plans[0].rope, Rope::global);
-  EXPECT_EQ(mixture.plans[0].experts.width, 172);
-  EXPECT_EQ(mixture.plans[0].experts.shared_width, 96);
-  json["layer_types"][1] = "mamba";
-  expect_refusal(json, {"layer_types", "layers of Mamba are not read"});
-  json.erase("layer_types");
-  expect_refusal(json, {"layer_types", "layers of Mamba are not read"});
-}
-
-TEST(Granite4, IsReadFromGgufWhereAllLayersAttend) {
-  Json keys = {{"block_count", 2},
-               {"embedding_length", 64},
-               {"feed_forward_length", 172},
-               {"context_length", 512},
-               {"attention.head_count", 8},
-               {"attention.head_count_kv", {4, 4}},
-               {"attention.layer_norm_rms_epsilon", 1e-5},
-               {"rope.scaling.finetuned", false}};
-  const ModelConfig dense = read_gguf(keys, "granitehybrid");
-  EXPECT_EQ(dense.plans[1].rope, Rope::none);
-  EXPECT_EQ(dense.plans[1].intermediate, 172);
-  EXPECT_EQ(dense.plans[1].score_scale, 0);  // not stated: of the head size, as llama.cpp has it
-  keys.update(
-      {{"expert_count", 6}, {"expert_used_count", 2}, {"expert_shared_feed_forward_length", 96}});
-  const ModelConfig mixture = read_gguf(keys, "granitehybrid");
-  EXPECT_EQ(mixture.plans[1].experts.count, 6);
-  EXPECT_EQ(mixture.plans[1].experts.shared_width, 96);
-  keys["attention.head_count_kv"] = {4, 0};
-  const std::string message = test::message_of([&] { read_gguf(keys, "granitehybrid"); });
-  EXPECT_NE(message.find("layers of Mamba are not read"), std::string::npos) << message;
-}
-
 TEST(Exaone4, TurnsEverywhereOrInWindowsAlone) {
   Json json = sizes("exaone4", {{"sliding_window", nullptr}, {"sliding_window_pattern", nullptr}});
   const auto turning = [](const ModelConfig& config) {
@@ -336,6 +292,17 @@ TEST(Ministral3, ScalesQueriesInBothSpellingsUnlessBy0) {
     json[key]["llama_4_scaling_beta"] = 0;
     EXPECT_FALSE(read(json).plans[0].scales_queries) << key;
   }
+}
+
+TEST(Mistral4, ScalesQueriesOfLatentsAndChoosesExpertsByASoftmax) {
+  const Json latents = Json::parse(R"({"kv_lora_rank": 16, "qk_nope_head_dim": 8, "v_head_dim": 8,
+      "qk_rope_head_dim": 8, "n_routed_experts": 4, "num_experts_per_tok": 2,
+      "moe_intermediate_size": 32})");
+  const ModelConfig config = read(sizes("mistral4", latents));
+  EXPECT_TRUE(config.plans[0].scales_queries);
+  EXPECT_EQ(config.query_scaling.floor, 8192);
+  EXPECT_EQ(config.plans[0].latent.kv_rank, 16);
+  EXPECT_EQ(config.plans[0].experts.score, RouteArgs::Score::softmax);
 }
 
 TEST(QwenMoe, WindowsWithoutAListAreThoseOfTheClass) {

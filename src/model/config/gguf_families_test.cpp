@@ -131,13 +131,34 @@ TEST(GgufMistral3, AFactorOfQueriesAndAnExponentMayBe0) {
   EXPECT_NE(refusal(keys, "mistral3").find("temperature_scale"), std::string::npos);
 }
 
-TEST(GgufDeepSeek2, QueriesThatAreScaledByTheirPositionsAreRefused) {
-  constexpr const char* kKey = "deepseek2.attention.temperature_scale";
-  const auto with = [](double scale) {
-    return refusal(sizes({{"attention.temperature_scale", scale}}), "deepseek2");
-  };
-  EXPECT_NE(with(0.1).find(kKey), std::string::npos) << with(0.1);
-  EXPECT_EQ(with(0).find(kKey), std::string::npos) << with(0);
+/// Of latents; Mistral Small 4's files say nothing of what the makers' model has.
+TEST(GgufDeepSeek2, QueriesMayBeScaledByTheirPositions) {
+  Json keys = sizes({{"attention.kv_lora_rank", 16},
+                     {"rope.dimension_count", 8},
+                     {"attention.key_length_mla", 24},
+                     {"attention.value_length_mla", 16},
+                     {"expert_count", 4},
+                     {"expert_used_count", 2},
+                     {"rope.scaling.type", "yarn"},
+                     {"rope.scaling.factor", 4.0},
+                     {"rope.scaling.original_context_length", 128}});
+  EXPECT_FALSE(read_gguf(keys, "deepseek2").plans[5].scales_queries);
+  const ModelConfig small = read_gguf(keys, "mistral4");
+  EXPECT_TRUE(small.plans[5].scales_queries);
+  EXPECT_EQ(small.plans[5].experts.score, RouteArgs::Score::softmax);
+  EXPECT_EQ(small.query_scaling.beta, 0.1);
+  EXPECT_EQ(small.query_scaling.floor, 128);
+  keys.update({{"attention.temperature_scale", 0.25}, {"attention.temperature_length", 64}});
+  for (const char* name : {"deepseek2", "mistral4"}) {
+    const ModelConfig config = read_gguf(keys, name);
+    EXPECT_TRUE(config.plans[0].scales_queries) << name;
+    EXPECT_EQ(config.query_scaling.beta, 0.25) << name;
+    EXPECT_EQ(config.query_scaling.floor, 64) << name;
+  }
+  keys["attention.temperature_scale"] = -0.1;
+  EXPECT_NE(refusal(keys, "deepseek2").find("temperature_scale"), std::string::npos);
+  keys["attention.temperature_scale"] = 0.0;
+  EXPECT_FALSE(read_gguf(keys, "mistral4").plans[5].scales_queries);
 }
 
 TEST(GgufQwen35Moe, HeadsMayBeListedWithNoneOfLayersWithAState) {
@@ -321,6 +342,18 @@ TEST(GgufArcee, TurnsPairwiseAndHasNoGate) {
   EXPECT_TRUE(config.interleaved_rope);
   EXPECT_EQ(config.plans[0].activation, InputTransform::relu_squared);
   EXPECT_EQ(config.plans[0].norm, LayerPlan::Norm::rms);
+  EXPECT_FALSE(config.plans[0].mlp_bias);
+}
+
+TEST(GgufMlpBias, OfANetworkWithoutAGateIsToldByItsTensors) {
+  const Json keys = sizes({{"attention.layer_norm_epsilon", 1e-3}});
+  for (const char* name : {"arcee", "nemotron"}) {
+    const std::vector<std::string> biases = {"blk.0.ffn_up.bias", "blk.0.ffn_down.bias"};
+    for (const LayerPlan& plan : read_gguf(keys, name, biases).plans) {
+      EXPECT_TRUE(plan.mlp_bias) << name;
+    }
+    EXPECT_FALSE(read_gguf(keys, name, {"blk.0.ffn_up.bias"}).plans[0].mlp_bias) << name;
+  }
 }
 
 /// Converters write the epsilon under both names.

@@ -37,11 +37,18 @@ struct RecurrentPlan {
   int key_heads = 0, value_heads = 0;  // value_heads 0: ordinary attention
   int key_dim = 0, value_dim = 0;
   int kernel = 0;
+  StateRule rule = StateRule::gated_delta;
   bool tiled_heads = false;  // RecurrentArgs::tiled_heads
-  int layer = 0;             // among those with a state
+  bool filter_bias = false;
+  StepLimits steps = {};
+  int layer = 0;  // among those with a state
 
-  int width() const { return value_heads * value_dim; }
-  int channels() const { return 2 * key_heads * key_dim + width(); }
+  /// A slot of one layer.
+  StateShape shape() const {
+    return {1, 1, key_heads, value_heads, key_dim, value_dim, kernel, rule};
+  }
+  int width() const { return shape().values(); }
+  int channels() const { return shape().channels(); }
 };
 
 /// What one transformer block is beside its weights. docs/models.md tells which family is which.

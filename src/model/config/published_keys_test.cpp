@@ -348,7 +348,7 @@ TEST(Arcee, IsLlamaWithANetworkWithoutAGate) {
   EXPECT_EQ(plan.norm, LayerPlan::Norm::rms);
   EXPECT_FALSE(plan.qkv_bias || plan.mlp_bias || config.interleaved_rope);
   expect_refused(json, "hidden_act", "silu");
-  expect_refused(json, "mlp_bias", true);
+  expect_refused(json, "mlp_bias", "yes");
   expect_refused(json, "partial_rotary_factor", 0.5);
 }
 
@@ -369,8 +369,16 @@ TEST(Nemotron, HoldsLayerNormsLess1AndTurnsHalfOfAHead) {
   EXPECT_EQ(read(other).norm_epsilon, 1e-3F);
   expect_refused(json, "norm_eps", 2);
   expect_refused(json, "hidden_act", "gelu");
-  expect_refused(json, "mlp_bias", true);
   expect_refused(json, "partial_rotary_factor", 0.1);  // one column
+}
+
+TEST(MlpBias, IsReadOfFamiliesWhoseNetworksMayHaveBiases) {
+  for (const char* family : {"llama", "arcee", "nemotron"}) {
+    Json json = sizes(family, {{"mlp_bias", true}});
+    if (json["model_type"] != "llama") json["hidden_act"] = "relu2";
+    for (const LayerPlan& plan : read(json).plans) EXPECT_TRUE(plan.mlp_bias) << family;
+  }
+  expect_refused(sizes("qwen2", Json::object()), "mlp_bias", true);
 }
 
 TEST(Phi2, HasBiasesEverywhereAndOneNormForBothHalves) {
@@ -391,7 +399,12 @@ TEST(Phi2, HasBiasesEverywhereAndOneNormForBothHalves) {
   EXPECT_EQ(names.down, "model.layers.{}.mlp.fc2");
   EXPECT_EQ(names.output_bias(), "lm_head.bias");
   expect_refused(json, "hidden_act", "gelu");
-  expect_refused(json, "qk_layernorm", true);
+  expect_refused(json, "qk_layernorm", "yes");
+  EXPECT_FALSE(plan.head_norm_bias);
+  const LayerPlan with = read(sizes("phi", {{"qk_layernorm", true}})).plans[3];
+  EXPECT_EQ(with.head_norm, LayerPlan::HeadNorm::layer_per_head);
+  EXPECT_TRUE(with.head_norm_bias && with.parallel);
+  EXPECT_EQ(names.q_norm, "model.layers.{}.self_attn.q_layernorm");
 }
 
 TEST(MiniCpm, MultipliersAreThoseOfGraniteUnderOtherNames) {

@@ -112,6 +112,28 @@ void read_modelopt(const ConfigKeys& top, Quantization& q) {
   q.group = keys.integer_or("group_size", kNvfp4Group, kNvfp4Group, kNvfp4Group);
 }
 
+Quantization::Groups read_groups_of_mlx(const ConfigKeys& keys) {
+  if (keys.text_or("mode", "affine") != "affine") keys.refuse("mode", "affine");
+  Quantization::Groups groups;
+  groups.bits = keys.integer_or("bits", 2, 8, groups.bits);
+  if (groups.bits == 7) keys.refuse("bits", "2, 3, 4, 5, 6 or 8");
+  groups.inputs = keys.integer_or("group_size", 32, 128, groups.inputs);
+  if (groups.inputs % 32 != 0 || groups.inputs == 96) keys.refuse("group_size", "32, 64 or 128");
+  return groups;
+}
+
+/// MLX's keys are those of the whole and the names of modules: with an object of the same keys, or
+/// with whether they have groups at all, which the tensors tell, too.
+void read_mlx(const ConfigKeys& top, Quantization& q) {
+  constexpr std::string_view kKey = "quantization";
+  const auto keys = top.object(kKey);
+  q.method = Method::mlx;
+  q.groups = read_groups_of_mlx(*keys);
+  for (const auto& [name, value] : top.find(kKey)->items()) {
+    if (value.is_object()) q.own_groups[name] = read_groups_of_mlx(*keys->object(name));
+  }
+}
+
 /// The group's format, which the whole names, too, or calls mixed.
 std::string format_of(const ConfigKeys& keys, const ConfigKeys& group) {
   const std::string whole = keys.text("format");
@@ -183,11 +205,19 @@ void read_compressed(const ConfigKeys& keys, Quantization& q) {
 
 }  // namespace
 
+const Quantization::Groups& Quantization::groups_of(std::string_view matrix) const {
+  constexpr std::string_view kEnd = ".weight";
+  if (matrix.ends_with(kEnd)) matrix.remove_suffix(kEnd.size());
+  const auto own = own_groups.find(matrix);
+  return own == own_groups.end() ? groups : own->second;
+}
+
 std::optional<Quantization> read_quantization(const ConfigKeys& top) {
-  // MLX, whose folders are else like others, says the same in quantization_config without a method.
+  // MLX says the same in quantization_config without a method.
   if (top.has("quantization")) {
-    top.refuse("quantization",
-               "nothing: weights in MLX's groups are not read, others of the model are");
+    Quantization q;
+    read_mlx(top, q);
+    return q;
   }
   auto keys = top.object("quantization_config");
   if (!keys) keys = top.object("compression_config");  // as compressed-tensors called it at first

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "io/checkpoint.h"
 #include "model/config/config_keys.h"
@@ -21,6 +23,12 @@ struct Quantization {
     mxfp4,
     nvfp4,
     bitsandbytes,
+    mlx,
+  };
+  /// Of MLX's codes: each group of inputs has a scale and a bias.
+  struct Groups {
+    int bits = 4;
+    int inputs = 64;
   };
   Method method = Method::mxfp4;
   int bits = 4;
@@ -28,10 +36,16 @@ struct Quantization {
   bool symmetric = true;  // codes have no zero points
   bool zeros_less_1 = false;
   int block_rows = 0, block_cols = 0;  // of floats; 0: a scale for each output or for a matrix
+  Groups groups;                       // of MLX's matrices
+  std::map<std::string, Groups, std::less<>> own_groups;  // ... of those that have others, by names
+
+  /// Of the matrix "NAME.weight".
+  const Groups& groups_of(std::string_view matrix) const;
 };
 
-/// Nothing without a quantization_config, which may stand below text_config, and without ModelOpt's
-/// hf_quant_config (as read_hugging_face reads it). Throws Error for one that is not known.
+/// Nothing without a quantization_config, which may stand below text_config, without MLX's
+/// "quantization" and without ModelOpt's hf_quant_config (as read_hugging_face reads it). Throws
+/// Error for one that is not known.
 std::optional<Quantization> read_quantization(const ConfigKeys& keys);
 
 }  // namespace talon

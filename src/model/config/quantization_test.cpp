@@ -62,13 +62,51 @@ TEST(Quantization, AGroupOfMinus1IsAllInputsAndOf0Nothing) {
   }
 }
 
-TEST(Quantization, GroupsOfMlxAreRefusedByName) {
-  const Json groups = {{"group_size", 64}, {"bits", 4}};
+Quantization read_mlx_groups(const Json& groups) {
   const Json config = {{"quantization", groups}, {"quantization_config", groups}};
-  try {
-    EXPECT_FALSE(read_quantization(ConfigKeys(config, "config.json"))) << "taken";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("MLX"), std::string::npos) << error.what();
+  return *read_quantization(ConfigKeys(config, "config.json"));
+}
+
+TEST(Quantization, GroupsOfMlxAreThoseOfTheWholeOrOfAMatrix) {
+  const Quantization q = read_mlx_groups({{"group_size", 128},
+                                          {"bits", 3},
+                                          {"lm_head", {{"group_size", 32}, {"bits", 6}}},
+                                          {"model.norm", false},
+                                          {"model.embed_tokens", Json::object()}});
+  EXPECT_EQ(q.method, Quantization::Method::mlx);
+  EXPECT_EQ(q.groups_of("model.layers.0.mlp.up_proj.weight").bits, 3);
+  EXPECT_EQ(q.groups_of("model.layers.0.mlp.up_proj.weight").inputs, 128);
+  EXPECT_EQ(q.groups_of("lm_head.weight").bits, 6);
+  EXPECT_EQ(q.groups_of("lm_head.weight").inputs, 32);
+  EXPECT_EQ(q.groups_of("model.embed_tokens.weight").bits, 4);  // as MLX takes it
+  EXPECT_EQ(q.groups_of("model.embed_tokens.weight").inputs, 64);
+}
+
+TEST(Quantization, OtherGroupsOfMlxAreRefusedByName) {
+  const std::pair<const char*, Json> refusals[] = {{"bits", 1},
+                                                   {"bits", 7},
+                                                   {"bits", 9},
+                                                   {"bits", "4"},
+                                                   {"group_size", 16},
+                                                   {"group_size", 96},
+                                                   {"group_size", 48},
+                                                   {"group_size", 0},
+                                                   {"mode", "mxfp4"},
+                                                   {"mode", "nvfp4"},
+                                                   {"mode", Json::array()}};
+  for (const auto& [key, value] : refusals) {
+    for (const bool of_matrix : {false, true}) {
+      Json groups = {{"group_size", 64}, {"bits", 4}};
+      (of_matrix ? groups["lm_head"] : groups)[key] = value;
+      try {
+        read_mlx_groups(groups);
+        ADD_FAILURE() << groups;
+      } catch (const Error& error) {
+        const std::string message = error.what();
+        EXPECT_NE(message.find(std::string("\"") + key + "\": expected"), std::string::npos)
+            << message;
+      }
+    }
   }
 }
 

@@ -74,6 +74,7 @@ void add_gguf_experts(TensorNames& names) {
   names.state_filter = "blk.{}.ssm_conv1d";
   names.state_rate = "blk.{}.ssm_a";
   names.state_bias = "blk.{}.ssm_dt.bias";
+  names.state_skip = "blk.{}.ssm_d";
   names.state_norm = "blk.{}.ssm_norm";
   names.state_o = "blk.{}.ssm_out";
 }
@@ -202,6 +203,16 @@ void add_states(const std::string& layer, TensorNames& names) {
   names.state_o = root + "out_proj";
 }
 
+void add_mamba(const std::string& root, TensorNames& names) {
+  names.state_fused_inputs = root + "in_proj";
+  names.state_filter = root + "conv1d";
+  names.state_rate = root + "A_log";
+  names.state_bias = root + "dt_bias";
+  names.state_skip = root + "D";
+  names.state_norm = root + "norm";
+  names.state_o = root + "out_proj";
+}
+
 /// What a family calls its experts, where that is not "mlp".
 void name_experts(const std::string& family, const std::string& layer, TensorNames& names) {
   add_experts(layer + "mlp.", names);
@@ -220,6 +231,7 @@ void name_experts(const std::string& family, const std::string& layer, TensorNam
     names.expert_down = root + "output_linear";
     names.shared_gate_up = names.gate_up = layer + "shared_mlp.input_linear";
     names.shared_down = names.down = layer + "shared_mlp.output_linear";
+    add_mamba(layer + "mamba.", names);
   } else if (family == "gpt_oss") {
     names.router = layer + "mlp.router";
   } else if (family == "llama4_text" || family == "llama4") {
@@ -233,7 +245,7 @@ void name_experts(const std::string& family, const std::string& layer, TensorNam
   } else if (family == "mimo_v2_flash") {
     names.sinks = layer + "self_attn.attention_sink_bias";
   } else if (family.starts_with("deepseek") || family.starts_with("glm4_moe") ||
-             family == "kimi_k2") {
+             family == "kimi_k2" || family == "mistral4") {
     name_shared(layer + "mlp.shared_experts.", names);
   } else if (family == "ernie4_5_moe") {
     name_shared(layer + "mlp.shared_experts.", names);
@@ -284,8 +296,16 @@ TensorNames hugging_face_names(const ModelConfig& config) {
   } else if (family == "phi") {
     names.final_norm = config.forms.prefix + "final_layernorm";
     names.o = layer + "self_attn.dense";
+    names.q_norm = layer + "self_attn.q_layernorm";
+    names.k_norm = layer + "self_attn.k_layernorm";
     names.up = layer + "mlp.fc1";
     names.down = layer + "mlp.fc2";
+  } else if (family == "bamba") {
+    names.final_norm = config.forms.prefix + "final_layernorm";
+    names.gate = layer + "feed_forward.gate_proj";
+    names.up = layer + "feed_forward.up_proj";
+    names.down = layer + "feed_forward.down_proj";
+    add_mamba(layer + "mamba.", names);
   } else if (family == "stablelm") {  // of its heads one after the other
     names.q_norm = layer + "self_attn.q_layernorm.norms.{}";
     names.k_norm = layer + "self_attn.k_layernorm.norms.{}";

@@ -27,10 +27,11 @@ struct TensorNames {
   // Attention over latents.
   std::string q_down, q_down_norm, q_up, kv_down, kv_down_norm, kv_up, key_up, value_up;
 
-  // Layers with a state. What is fused, key head by key head: inputs with gates, write with decay.
+  // Layers with a state. What is fused, key head by key head: inputs with gates, write with decay;
+  // of Mamba-2 gates, inputs and decay, one behind the other.
   std::string state_inputs, state_gate, state_write, state_decay, state_filter;
   std::string state_fused_inputs, state_fused_gates, state_norm, state_o;
-  std::string state_rate, state_bias;  // whole names
+  std::string state_rate, state_bias, state_skip;  // whole names
 
   static TensorNames of(CheckpointFormat format, const ModelConfig& config);
   /// A whole name, as that of the output matrix.

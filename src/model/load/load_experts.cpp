@@ -23,6 +23,16 @@ std::string stack_of(std::string name) {
   return name;
 }
 
+/// What MLX calls that stack.
+std::string mlx_stack_of(const std::string& name, int layer) {
+  constexpr std::string_view kExperts = "experts.{}.";
+  std::string stack = name;
+  const std::size_t place = stack.rfind(kExperts);
+  if (place == std::string::npos) return {};
+  stack.replace(place, kExperts.size(), "switch_mlp.");
+  return layer_tensor(stack, layer);
+}
+
 std::string stack_tensor(const std::string& name, int layer) {
   return fmt::format(fmt::runtime(name), layer);
 }
@@ -178,6 +188,9 @@ std::unique_ptr<Weight> ExpertLoader::load_part(const Part& part, int expert) {
           fused ? StoredRows{part.second * part.rows, 2 * part.rows} : StoredRows{};
       return tensors_.matrix_of_stack(name, part.count, expert, part.rows, part.cols, rows);
     }
+  }
+  if (const std::string name = mlx_stack_of(part.own, part.layer); tensors_.has(name)) {
+    return tensors_.matrix_of_stack(name, part.count, expert, part.rows, part.cols);
   }
   if (!part.alone.empty()) {
     const std::string name = layer_tensor(part.alone, part.layer, fmt::format("{}.weight", expert));

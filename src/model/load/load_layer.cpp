@@ -65,10 +65,11 @@ Rows rows_of(const LayerPlan& plan, const ModelConfig& config, int index, bool f
       rows.first = index * head_dim;
     }
   }
-  const bool turns = config.interleaved_rope && index < 2 && plan.rope != LayerPlan::Rope::none;
-  if (!turns && between == head_dim) return rows;
+  const bool paired = config.interleaved_rope && index < 2 &&
+                      (plan.rope != LayerPlan::Rope::none || config.forms.still_rows_paired);
+  if (!paired && between == head_dim) return rows;
   for (int head = 0; head < heads; ++head) {
-    append_half_split(head * between, turns ? rotary_of(plan, config) : 0, head_dim, rows.order);
+    append_half_split(head * between, paired ? rotary_of(plan, config) : 0, head_dim, rows.order);
   }
   return rows;
 }
@@ -89,13 +90,16 @@ std::vector<float> values_of_heads(TensorLoader& tensors, const std::string& nam
 }
 
 /// [heads, head_dim]. The rows of a file may be fewer, each then stands for as many heads that
-/// follow each other: Lumina-mGPT has one for each part that the model was trained in.
+/// follow each other: Lumina-mGPT has one for each part that the model was trained in, Phi 2 a
+/// vector for all heads.
 std::vector<float> values_by_head(TensorLoader& tensors, const std::string& name, int heads,
                                   int head_dim) {
   const std::vector<std::int64_t>& shape = tensors.checkpoint().require(name).shape;
+  const bool is_vector = shape.size() == 1;
   const bool shared = shape.size() == 2 && shape[0] > 0 && heads % shape[0] == 0;
-  const int parts = shared ? static_cast<int>(shape[0]) : heads;
-  const std::vector<float> stored = tensors.values(name, {parts, head_dim});
+  const int parts = is_vector ? 1 : shared ? static_cast<int>(shape[0]) : heads;
+  const std::vector<float> stored =
+      is_vector ? tensors.values(name, {head_dim}) : tensors.values(name, {parts, head_dim});
   std::vector<float> values;
   for (int head = 0; head < heads; ++head) {
     const int part = head / (heads / parts);

@@ -35,6 +35,10 @@ class LayerLoader {
   void load_latent_ups(int layer, const LayerPlan& plan, LatentWeights& weights);
   void load_recurrent(int layer, const LayerPlan& plan, LayerWeights& weights);
   void load_recurrent_inputs(int layer, const RecurrentPlan& plan, RecurrentWeights& weights);
+  void load_mamba_inputs(int layer, const RecurrentPlan& plan, RecurrentWeights& weights);
+  void load_filter(int layer, const RecurrentPlan& plan, RecurrentWeights& weights);
+  /// A number for each value head. name: whole.
+  std::vector<float> values_of_value_heads(const std::string& name, const RecurrentPlan& plan);
   void load_attention(int layer, const LayerPlan& plan, LayerWeights& weights);
   /// Whether one matrix holds the layer's queries, keys and values.
   bool is_fused(int layer) const;

@@ -62,15 +62,19 @@ void LayerLoader::load_recurrent_inputs(int layer, const RecurrentPlan& plan, Re
   w.decay = part(1);
 }
 
-void LayerLoader::load_recurrent(int layer, const LayerPlan& of, LayerWeights& weights) {
-  const RecurrentPlan& plan = of.recurrent;
-  RecurrentWeights& w = weights.recurrent;
-  load_recurrent_inputs(layer, plan, w);
+/// Rows [gate | channels | decay] of one matrix.
+void LayerLoader::load_mamba_inputs(int layer, const RecurrentPlan& plan, RecurrentWeights& w) {
+  const int hidden = config_.hidden, width = plan.width(), channels = plan.channels();
+  const int stored = width + channels + plan.value_heads;
+  const std::string fused = layer_tensor(names_.state_fused_inputs, layer);
+  w.gate = tensors_.matrix(fused, width, hidden, {0, stored});
+  w.inputs = tensors_.matrix(fused, channels, hidden, {width, stored});
+  w.decay = tensors_.float_matrix(fused, plan.value_heads, hidden, {width + channels, stored});
+}
+
+/// Stored channel by channel.
+void LayerLoader::load_filter(int layer, const RecurrentPlan& plan, RecurrentWeights& w) {
   const bool gguf = tensors_.checkpoint().format == CheckpointFormat::gguf;
-  const auto whole = [&](const std::string& name) {
-    return fmt::format(fmt::runtime(name), layer);
-  };
-  // Stored channel by channel.
   std::vector<std::int64_t> shape = {plan.channels(), 1, plan.kernel};
   if (gguf) shape.erase(shape.begin() + 1);
   const auto stored = tensors_.values(layer_tensor(names_.state_filter, layer), shape);
@@ -83,7 +87,30 @@ void LayerLoader::load_recurrent(int layer, const LayerPlan& of, LayerWeights& w
     }
   }
   w.filter = tensors_.upload(filter, plan.kernel, plan.channels());
-  std::vector<float> rate = tensors_.values(whole(names_.state_rate), {plan.value_heads});
+  if (!plan.filter_bias) return;
+  w.filter_bias =
+      tensors_.vector(layer_tensor(names_.state_filter, layer, "bias"), plan.channels());
+}
+
+std::vector<float> LayerLoader::values_of_value_heads(const std::string& name,
+                                                      const RecurrentPlan& plan) {
+  const bool gguf = tensors_.checkpoint().format == CheckpointFormat::gguf;
+  std::vector<std::int64_t> shape = {plan.value_heads};
+  if (gguf && plan.rule == StateRule::mamba2) shape.push_back(1);
+  return tensors_.values(name, shape);
+}
+
+void LayerLoader::load_recurrent(int layer, const LayerPlan& of, LayerWeights& weights) {
+  const RecurrentPlan& plan = of.recurrent;
+  const bool mamba = plan.rule == StateRule::mamba2;
+  RecurrentWeights& w = weights.recurrent;
+  mamba ? load_mamba_inputs(layer, plan, w) : load_recurrent_inputs(layer, plan, w);
+  const bool gguf = tensors_.checkpoint().format == CheckpointFormat::gguf;
+  const auto whole = [&](const std::string& name) {
+    return fmt::format(fmt::runtime(name), layer);
+  };
+  load_filter(layer, plan, w);
+  std::vector<float> rate = values_of_value_heads(whole(names_.state_rate), plan);
   if (!gguf) {
     for (float& value : rate) value = -static_cast<float>(std::exp(static_cast<double>(value)));
   }
@@ -92,8 +119,20 @@ void LayerLoader::load_recurrent(int layer, const LayerPlan& of, LayerWeights& w
   const std::string plain = bias.substr(0, bias.rfind(".bias"));  // in Ollama's files
   if (!tensors_.has(bias) && tensors_.has(plain)) bias = plain;
   w.bias = tensors_.vector(bias, plan.value_heads);
-  w.norm = tensors_.vector(layer_tensor(names_.state_norm, layer), plan.value_dim);
+  const std::string norm = layer_tensor(names_.state_norm, layer);
   weights.o = tensors_.matrix(layer_tensor(names_.state_o, layer), config_.hidden, plan.width());
+  if (!mamba) {
+    w.norm = tensors_.vector(norm, plan.value_dim);
+    return;
+  }
+  const auto skip = values_of_value_heads(whole(names_.state_skip), plan);
+  w.skip = tensors_.upload(skip, 1, plan.value_heads);
+  // GGUF: a row for each key head. Files that were quantised have a vector for the only one.
+  const bool rows =
+      gguf && (plan.key_heads > 1 || tensors_.checkpoint().require(norm).shape.size() > 1);
+  std::vector<std::int64_t> shape = {plan.width()};
+  if (rows) shape = {plan.key_heads, plan.width() / plan.key_heads};
+  w.norm = tensors_.upload(tensors_.values(norm, shape), 1, plan.width());
 }
 
 }  // namespace talon

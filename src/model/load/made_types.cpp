@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "io/tensor_layout.h"
+#include "model/load/quantized/quantized_mlx.h"
 
 namespace talon {
 namespace {
@@ -110,6 +111,19 @@ std::optional<MadeOutline> outline_of_bytes(const StoredTensor& tensor, const Ch
   return scaled ? std::optional(made) : std::nullopt;
 }
 
+/// Words of MLX's codes, of a matrix or a stack.
+std::optional<MadeOutline> outline_of_groups(const StoredTensor& tensor, const Checkpoint& folder,
+                                             const Quantization& q) {
+  constexpr std::string_view kEnd = "weight";
+  if (tensor.type != StorageType::i32 || !tensor.name.ends_with(kEnd)) return std::nullopt;
+  const std::string stem = tensor.name.substr(0, tensor.name.size() - kEnd.size());
+  if (!folder.find(stem + "scales")) return std::nullopt;
+  const auto bits = q.groups_of(tensor.name).bits;
+  return MadeOutline{tensor.name, smallest_type_of_codes(bits),
+                     stored_values(tensor) * kBitsOfWord / static_cast<std::uint64_t>(bits),
+                     tensor.shape.size() == 3};
+}
+
 }  // namespace
 
 std::optional<MadeOutline> outline_of_made(const StoredTensor& tensor, const Checkpoint& folder,
@@ -118,6 +132,7 @@ std::optional<MadeOutline> outline_of_made(const StoredTensor& tensor, const Che
   if (auto blocks = outline_of_mxfp4(tensor)) return blocks;
   if (!quantization || holds_reals(tensor.type)) return std::nullopt;
   const Quantization& q = *quantization;
+  if (q.method == Method::mlx) return outline_of_groups(tensor, folder, q);
   if (tensor.shape.size() == 3 && tensor.type == StorageType::f8_e4m3) {
     return MadeOutline{tensor.name, StorageType::f32, stored_values(tensor), /*is_stack=*/true};
   }

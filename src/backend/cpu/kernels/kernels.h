@@ -160,10 +160,20 @@ struct AttentionCall {
                                                 // none
 };
 
+/// The last `taps` inputs of `channels` channels, the oldest first, and a filter [taps][step].
+struct Convolution {
+  const float* const* inputs;
+  const float* filter;
+  std::ptrdiff_t step;
+  const float* bias;  // null: none
+  int taps;
+  int channels;
+};
+
 /// A row of one value head of a layer with a state: see RecurrentArgs. `from` and `to` are
-/// [key_dim, value_dim] and may be the same; to null: the state is not wanted; out null: the result
-/// is not.
-struct DeltaStep {
+/// [key_dim, value_dim] and may be the same; to null: the state is not wanted; out null: S^T q is
+/// not.
+struct StateStep {
   const float* from;
   float* to;
   const float* q;
@@ -171,6 +181,7 @@ struct DeltaStep {
   const float* v;
   float keep;
   float write;
+  bool corrects;  // writes what v is beside S^T k, else v
   int key_dim;
   int value_dim;
   float* out;
@@ -235,10 +246,9 @@ struct Kernels {
   /// out = values / sum.
   void (*finish)(const float* total, int dim, float* out);
 
-  /// out = silu(sum of filter * inputs), the first of `count` inputs first; filter: [count][step].
-  void (*convolve)(const float* const* inputs, const float* filter, std::ptrdiff_t step, int count,
-                   int n, float* out);
-  void (*delta_step)(const DeltaStep& step);
+  /// out = silu(bias + sum of filter * inputs), added up from the oldest input on.
+  void (*convolve)(const Convolution& c, float* out);
+  void (*state_step)(const StateStep& step);
 };
 
 const Kernels& portable_kernels();

@@ -5,21 +5,20 @@
 namespace talon::cpu {
 namespace {
 
-inline void convolve_row(const float* const* inputs, const float* filter, std::ptrdiff_t step,
-                         int count, int n, float* out) {
-  for (int i = 0; i < n; i += kLanes) {
-    Floats sum = zero_floats();
-    for (int tap = 0; tap < count; ++tap) {
-      sum =
-          fma(load_first(filter + tap * step + i, n - i), load_first(inputs[tap] + i, n - i), sum);
+inline void convolve_row(const Convolution& c, float* out) {
+  for (int i = 0; i < c.channels; i += kLanes) {
+    const int n = c.channels - i;
+    Floats sum = c.bias == nullptr ? zero_floats() : load_first(c.bias + i, n);
+    for (int tap = 0; tap < c.taps; ++tap) {
+      sum = fma(load_first(c.filter + tap * c.step + i, n), load_first(c.inputs[tap] + i, n), sum);
     }
-    store_first(out + i, silu(sum), n - i);
+    store_first(out + i, silu(sum), n);
   }
 }
 
 /// `kVectors` times 16 columns of the state; the last may have fewer than 16.
 template <int kVectors>
-inline void delta_columns(const DeltaStep& s, int first, int n) {
+inline void step_columns(const StateStep& s, int first, int n) {
   const Floats keep = broadcast(s.keep);
   const auto columns = [&](const float* row, int j) {
     return kVectors > 1 ? load(row + j * kLanes) : load_first(row, n);
@@ -27,7 +26,8 @@ inline void delta_columns(const DeltaStep& s, int first, int n) {
   Floats known[kVectors];
   for (Floats& sum : known) sum = zero_floats();
   const std::ptrdiff_t stride = s.value_dim;
-  for (int i = 0; i < s.key_dim; ++i) {
+  const int corrected = s.corrects ? s.key_dim : 0;
+  for (int i = 0; i < corrected; ++i) {
     const Floats k = broadcast(s.k[i]);
     for (int j = 0; j < kVectors; ++j) {
       known[j] = fma(k, multiply(keep, columns(s.from + i * stride + first, j)), known[j]);
@@ -51,13 +51,13 @@ inline void delta_columns(const DeltaStep& s, int first, int n) {
   for (int j = 0; j < kVectors; ++j) store_first(s.out + first + j * kLanes, out[j], n);
 }
 
-inline void delta_step(const DeltaStep& s) {
+inline void state_step(const StateStep& s) {
   constexpr int kMost = 4;
   int col = 0;
   for (; col + kMost * kLanes <= s.value_dim; col += kMost * kLanes) {
-    delta_columns<kMost>(s, col, kLanes);
+    step_columns<kMost>(s, col, kLanes);
   }
-  for (; col < s.value_dim; col += kLanes) delta_columns<1>(s, col, s.value_dim - col);
+  for (; col < s.value_dim; col += kLanes) step_columns<1>(s, col, s.value_dim - col);
 }
 
 }  // namespace

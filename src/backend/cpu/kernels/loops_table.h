@@ -33,7 +33,7 @@ constexpr Kernels table_of(const char* name) {
           join_partials,
           finish_partial,
           convolve_row,
-          delta_step};
+          state_step};
 }
 
 }  // namespace

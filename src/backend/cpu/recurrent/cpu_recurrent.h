@@ -10,9 +10,10 @@
 
 namespace talon::cpu {
 
-/// recurrent() of the CPU backend. Workers share out (sequence, key head) pairs; the rows of one go
-/// step after step through the states of its value heads, which stay in the caches meanwhile. In a
-/// tree, a row that others follow leaves its state in a scratch that its last child takes over.
+/// recurrent() of the CPU backend. Workers share out sequences and value heads of one key head; the
+/// rows of a sequence go step after step through the states of these heads, which stay in the
+/// caches meanwhile. In a tree, a row that others follow leaves its state in a scratch that its
+/// last child takes over.
 class Recurrent {
  public:
   Recurrent(const Kernels& kernels, ThreadPool& pool);
@@ -20,15 +21,20 @@ class Recurrent {
 
  private:
   struct Worker {
-    Scratch convolved;  // [rows of the run][q, k, values of the key head]
+    Scratch convolved;  // [rows of the run][q, k, values of the heads]
     Scratch states;     // [buffers of the walk][key_dim][value_dim]
     Scratch out;
   };
   struct Call;
-  void run_key_head(const Call& call, int key_head, Worker& worker);
-  void convolve(const Call& call, int key_head, float* values) const;
-  void walk(const Call& call, int key_head, int head, const float* values, Worker& worker) const;
-  void keep_tail(const Call& call, int key_head, int entry, int slot) const;
+  void prepare(const RecurrentArgs& args, const AttentionLayout& layout);
+  void run_heads(const Call& call, Worker& worker);
+  void convolve(const Call& call, float* values) const;
+  void walk(const Call& call, int index, const float* values, Worker& worker) const;
+  void give(const RecurrentArgs& args, int row, int head, const float* result,
+            const float* v) const;
+  void finish_row(const RecurrentArgs& args, int row) const;
+  void keep_tails(const Call& call) const;
+  void keep_tail(const Call& call, int entry, int slot) const;
 
   const Kernels& kernels_;
   ThreadPool& pool_;

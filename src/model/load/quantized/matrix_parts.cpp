@@ -73,7 +73,15 @@ std::span<const std::byte> MatrixParts::bytes(std::string_view part, StorageType
 
 std::vector<std::uint32_t> MatrixParts::words(std::string_view part,
                                               const TensorShape& shape) const {
-  const auto from = bytes(part, StorageType::i32, shape);
+  return words_of_one(part, shape, 1, 0);
+}
+
+std::vector<std::uint32_t> MatrixParts::words_of_one(std::string_view part,
+                                                     const TensorShape& shape, int count,
+                                                     int index) const {
+  const auto all = bytes(part, StorageType::i32, shape);
+  const std::size_t size = all.size() / static_cast<std::size_t>(count);
+  const auto from = all.subspan(static_cast<std::size_t>(index) * size, size);
   std::vector<std::uint32_t> values(from.size() / sizeof(std::uint32_t));
   if (!from.empty()) std::memcpy(values.data(), from.data(), from.size());
   return values;

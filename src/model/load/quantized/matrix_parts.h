@@ -27,6 +27,9 @@ class MatrixParts {
   std::span<const std::byte> bytes(std::string_view part, StorageType type,
                                    const TensorShape& shape) const;
   std::vector<std::uint32_t> words(std::string_view part, const TensorShape& shape) const;
+  /// Those of matrix `index` of the `count` of a stack.
+  std::vector<std::uint32_t> words_of_one(std::string_view part, const TensorShape& shape,
+                                          int count, int index) const;
   /// Numbers of type i8; whatever shape of those listed it has.
   std::vector<std::int8_t> bytes_of(std::string_view part,
                                     const std::vector<TensorShape>& shapes) const;

@@ -6,6 +6,7 @@
 
 #include "core/half.h"
 #include "model/load/quantized/quantized_floats.h"
+#include "model/load/quantized/quantized_mlx.h"
 
 namespace talon {
 namespace {
@@ -253,6 +254,16 @@ MadeMatrix pack(WholeNumbers& w) {
   return made;
 }
 
+/// The part that holds the codes of MLX's stacks ends as that of a matrix.
+std::optional<MadeMatrix> make_of_mlx_stack(const Checkpoint& folder, const Quantization& q,
+                                            const std::string& name, const StackedMatrix& place) {
+  constexpr std::string_view kEnd = "weight";
+  if (!name.ends_with(kEnd)) return std::nullopt;
+  const MatrixParts parts(folder, name.substr(0, name.size() - kEnd.size()));
+  if (!parts.has("scales")) return std::nullopt;
+  return read_groups_of_codes(parts, q.groups_of(name), place);
+}
+
 }  // namespace
 
 std::optional<MadeMatrix> make_quantized(const Checkpoint& folder, const Quantization& q,
@@ -292,6 +303,11 @@ std::optional<MadeMatrix> make_quantized(const Checkpoint& folder, const Quantiz
       if (parts.has("SCB")) return read_scaled_bytes(parts, rows, cols);
       if (parts.has("weight.absmax")) return read_table_codes(parts, rows, cols);
       break;
+    case Method::mlx:
+      if (parts.has("scales")) {
+        return read_groups_of_codes(parts, q.groups_of(name), {.rows = rows, .cols = cols});
+      }
+      break;
     case Method::mxfp4:
       break;
   }
@@ -301,6 +317,7 @@ std::optional<MadeMatrix> make_quantized(const Checkpoint& folder, const Quantiz
 std::optional<MadeMatrix> make_quantized_of_stack(const Checkpoint& folder, const Quantization& q,
                                                   const std::string& name,
                                                   const StackedMatrix& place) {
+  if (q.method == Method::mlx) return make_of_mlx_stack(folder, q, name, place);
   if (q.method != Method::floats && q.method != Method::float_blocks) return std::nullopt;
   const MatrixParts parts(folder, name);
   for (const char* scales : {"_scale_inv", "_scale", "_weight_scale"}) {

@@ -10,8 +10,9 @@
 
 namespace talon {
 
-/// A matrix put together from the tensors of a quantised folder, [rows, cols]: q4_0 or q8_0 where
-/// that changes no value, else f32; bf16 or f16 where the format rounds its values to that.
+/// A matrix put together from the tensors of a quantised folder, [rows, cols]: q4_0, q8_0, q4_1 or
+/// q5_1 where that changes no value, else f32; bf16 or f16 where the format rounds its values to
+/// that.
 struct MadeMatrix {
   StorageType type = StorageType::f32;
   std::vector<std::byte> bytes;
@@ -30,9 +31,9 @@ struct StackedMatrix {
 std::optional<MadeMatrix> make_quantized(const Checkpoint& folder, const Quantization& quantization,
                                          const std::string& name, int rows, int cols);
 
-/// The same of a matrix of the stack `name`, [rows, cols] as it is stored. Stacks are read in fp8,
-/// with scales in a tensor whose name begins with theirs: for each block or output of a matrix, for
-/// each matrix, or one for all.
+/// The same of a matrix of the stack `name`, [rows, cols] as it is stored. Stacks are read in MLX's
+/// groups, and in fp8, with scales in a tensor whose name begins with theirs: for each block or
+/// output of a matrix, for each matrix, or one for all.
 std::optional<MadeMatrix> make_quantized_of_stack(const Checkpoint& folder,
                                                   const Quantization& quantization,
                                                   const std::string& name,

@@ -3,7 +3,7 @@
 
     pack.py RECORDINGS FAMILY...
 
-RECORDINGS/FAMILY holds hf/ (config.json, model.safetensors), model.gguf and golden.safetensors. A name that begins
+RECORDINGS/FAMILY holds hf/ (config.json, model.safetensors), golden.safetensors and maybe model.gguf. A name that begins
 with quants/folders/ is that of a quantised folder (config.json, model.safetensors, golden.safetensors), which goes to
 ../quantized.
 """
@@ -87,7 +87,8 @@ def main():
         (target / "config.json").write_text((source / "hf/config.json").read_text())
         weights = source / "hf/model.safetensors"
         zstd(weights, target / "model.safetensors.zst")
-        zstd(source / "model.gguf", target / "model.gguf.patch.zst", f"--patch-from={weights}")
+        if (source / "model.gguf").exists():
+            zstd(source / "model.gguf", target / "model.gguf.patch.zst", f"--patch-from={weights}")
         if (source / "mtp.gguf").exists():  # that of a converter which was told to keep prediction layers
             zstd(source / "mtp.gguf", target / "mtp.gguf.patch.zst", f"--patch-from={weights}")
         other = source / "golden_gguf.safetensors"

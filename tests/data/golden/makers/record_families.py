@@ -14,7 +14,7 @@ import sys
 
 import torch
 from safetensors.torch import save_file
-from transformers import AutoConfig, AutoModelForCausalLM, GraniteConfig, GraniteForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, GraniteConfig, GraniteForCausalLM, Mistral4ForCausalLM
 
 LENGTHS = (40, 64, 200)  # of the sequences
 GREEDY = 32
@@ -56,7 +56,48 @@ FAMILIES = {
                   partial_rotary_factor=0.5, qk_layernorm=False, num_key_value_heads=4, intermediate_size=128,
                   tie_word_embeddings=False, **ENDLESS), 1),
 }
-NORMS_LESS_ONE = ("gemma", "nemotron")
+LATENTS = dict(num_key_value_heads=4, head_dim=16, q_lora_rank=16, kv_lora_rank=16, qk_nope_head_dim=8,
+               qk_rope_head_dim=8, v_head_dim=8, rms_norm_eps=1e-6)
+FAMILIES |= {
+    "arcee_bias": (FAMILIES["arcee"][0] | dict(mlp_bias=True), 1),
+    "nemotron_bias": (FAMILIES["nemotron"][0] | dict(mlp_bias=True, attention_bias=True), 1),
+    # Granite's first models of code.
+    "llama_bias": (dict(architectures=["LlamaForCausalLM"], model_type="llama", rms_norm_eps=1e-5, mlp_bias=True,
+                        attention_bias=True, tie_word_embeddings=True, **ENDLESS), 0.5),
+    "phi2_norms": (FAMILIES["phi2"][0] | dict(qk_layernorm=True, layer_norm_eps=1e-3), 1),
+    "mistral4": (dict(architectures=["Mistral4ForCausalLM"], model_type="mistral4", n_routed_experts=6,
+                      num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=32, n_group=1, topk_group=1,
+                      first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=1.5, rope_interleave=True,
+                      rope_parameters=dict(rope_type="yarn", rope_theta=10000.0, factor=16.0, beta_fast=32.0,
+                                           beta_slow=1.0, original_max_position_embeddings=32, mscale=1.0,
+                                           mscale_all_dim=1.0, llama_4_scaling_beta=0.1, partial_rotary_factor=0.5),
+                      tie_word_embeddings=False, **LATENTS, **ENDLESS), 1),
+}
+HYBRID = dict(architectures=["GraniteMoeHybridForCausalLM"], model_type="granitemoehybrid", num_hidden_layers=4,
+              layer_types=["mamba", "attention", "mamba", "mamba"], position_embedding_type="nope", rms_norm_eps=1e-5,
+              mamba_expand=2, mamba_d_conv=4, mamba_conv_bias=True, mamba_proj_bias=False, mamba_chunk_size=64,
+              embedding_multiplier=6.0, attention_multiplier=0.25, residual_multiplier=0.5, logits_scaling=0.5,
+              tie_word_embeddings=False, **ENDLESS)
+FAMILIES |= {
+    "granite4_hybrid": (HYBRID | dict(mamba_n_heads=8, mamba_d_head=8, mamba_n_groups=1, mamba_d_state=16,
+                                      num_local_experts=0, num_experts_per_tok=0, shared_intermediate_size=64), 0.2),
+    "granite4_hybrid_moe": (HYBRID | dict(mamba_n_heads=4, mamba_d_head=16, mamba_n_groups=2, mamba_d_state=24,
+                                          num_local_experts=6, num_experts_per_tok=2, intermediate_size=48,
+                                          shared_intermediate_size=40), 0.2),
+}
+FAMILIES |= {
+    "bamba": (dict(architectures=["BambaForCausalLM"], model_type="bamba", num_hidden_layers=4, attn_layer_indices=[2],
+                   attn_rotary_emb=4, rms_norm_eps=1e-5, mamba_expand=2, mamba_n_heads=8, mamba_d_head="auto",
+                   mamba_n_groups=1, mamba_d_state=16, mamba_d_conv=4, mamba_conv_bias=True, mamba_proj_bias=False,
+                   mamba_chunk_size=64, mlp_bias=False, tie_word_embeddings=False, **ENDLESS), 1),
+}
+# Names, where the classes have others.
+PUBLISHED = {"block_sparse_moe.experts.gate_up_proj": "block_sparse_moe.input_linear.weight",
+             "block_sparse_moe.experts.down_proj": "block_sparse_moe.output_linear.weight",
+             "block_sparse_moe.router.weight": "block_sparse_moe.router.layer.weight"}
+NORMS_LESS_ONE = ("gemma", "nemotron", "nemotron_bias")
+# To llama.cpp the first has no norms of heads; its converter pairs columns of the second that turn otherwise.
+WITHOUT_GGUF = ("phi2_norms", "bamba")
 
 
 def minicpm(keys):
@@ -78,9 +119,14 @@ def model_of(keys):
     rope = {"rope_type": "default", "rope_theta": given.pop("rope_theta")}
     if "partial_rotary_factor" in given:
         rope["partial_rotary_factor"] = given.pop("partial_rotary_factor")
+    rope = given.pop("rope_parameters", rope)
     if keys["model_type"] == "gemma":
         given.pop("hidden_activation")
     config = AutoConfig.for_model(keys["model_type"], rope_parameters=rope, **given)
+    config._experts_implementation = "eager"
+    if keys["model_type"] == "mistral4":  # the text model of another
+        config._attn_implementation = "eager"
+        return Mistral4ForCausalLM(config)
     return AutoModelForCausalLM.from_config(config, attn_implementation="eager")
 
 
@@ -95,17 +141,26 @@ def fill(model, family, embedding):
             elif parameter.ndim == 1 or "norm" in name:
                 values = middle + 0.2 * noise
             else:
-                values = noise * (embedding if "embed" in name else parameter.shape[1] ** -0.5)
+                values = noise * (embedding if "embed" in name else parameter.shape[-1] ** -0.5)
             parameter.copy_(values.bfloat16().float())
 
 
 def check(model, keys):
     """Against keys that a version of the classes passes over."""
     head_dim = keys.get("head_dim", keys["hidden_size"] // keys["num_attention_heads"])
-    rotary = int(head_dim * keys.get("partial_rotary_factor", 1))
-    assert 2 * model.model.rotary_emb.inv_freq.numel() == rotary, "another rotation"
+    rotary = int(head_dim * keys.get("rope_parameters", keys).get("partial_rotary_factor", 1))
+    rotary = keys.get("attn_rotary_emb", rotary)
+    turns = keys.get("position_embedding_type", "rope") == "rope"
+    rope = model.model.rotary_emb
+    assert (2 * rope.inv_freq.numel() == rotary) if turns else rope is None, "another rotation"
     tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
     assert tied == keys["tie_word_embeddings"], "another output matrix"
+
+
+def published(name):
+    for own, theirs in PUBLISHED.items():
+        name = name.replace(own, theirs)
+    return name
 
 
 def record(model, vocabulary):
@@ -130,6 +185,8 @@ def converter_of(llama_cpp, architecture):
     sys.path[:0] = [str(llama_cpp), str(llama_cpp / "gguf-py")]
     try:
         from conversion import get_model_class
+        if architecture == "Mistral4ForCausalLM":  # which it knows as the text model of another
+            return get_model_class("Mistral3ForConditionalGeneration").Mistral4Model
         return get_model_class(architecture)
     except ImportError:
         from convert_hf_to_gguf import ModelBase, ModelType  # before the converter was cut into several files
@@ -164,14 +221,15 @@ def main():
         model = model_of(keys).eval()
         fill(model, family, embedding)
         check(model, keys)
-        tensors = {name: tensor.bfloat16().contiguous() for name, tensor in model.state_dict().items()
+        tensors = {published(name): tensor.bfloat16().contiguous() for name, tensor in model.state_dict().items()
                    if not (keys["tie_word_embeddings"] and name == "lm_head.weight")}
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
         (folder / "config.json").write_text(json.dumps(keys, indent=1))
         with torch.no_grad():
             golden = record(model.double(), keys["vocab_size"])
         save_file(golden, folder.parent / "golden.safetensors")
-        convert(llama_cpp, folder, folder.parent / "model.gguf", keys)
+        if family not in WITHOUT_GGUF:
+            convert(llama_cpp, folder, folder.parent / "model.gguf", keys)
         print(family, "smallest margin", min(float(golden[f"greedy_margin.{k}"].min()) for k in range(len(LENGTHS))))
 
 

@@ -27,10 +27,10 @@ SIZES = dict(vocab_size=96, hidden_size=96, intermediate_size=320, num_hidden_la
              eos_token_id=2, pad_token_id=0)
 
 
-def small_model(seed):
+def small_model(seed, **sizes):
     """Values are bfloat16 numbers."""
     torch.manual_seed(seed)
-    model = LlamaForCausalLM(LlamaConfig(**SIZES)).eval()
+    model = LlamaForCausalLM(LlamaConfig(**SIZES | sizes)).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.ndim == 1:
@@ -53,7 +53,7 @@ def matrices(model):
 
 def record(folder, model, dequantised):
     """What `model` computes with the matrices `dequantised`, by their modules' names."""
-    assert set(dequantised) == set(matrices(model))
+    assert set(dequantised) >= set(matrices(model))
     with torch.no_grad():
         for name, weight in dequantised.items():
             model.get_submodule(name).weight.copy_(weight.float())
@@ -64,7 +64,7 @@ def record(folder, model, dequantised):
               folder / "golden.safetensors")
 
 
-def write_folder(folder, model, parts, quantization):
+def write_folder(folder, model, parts, quantization, key="quantization_config"):
     """`parts`: the tensors that stand for each matrix, by their names behind its module's."""
     tensors = {name: tensor.bfloat16() for name, tensor in model.state_dict().items()}
     for module, named in parts.items():
@@ -72,7 +72,7 @@ def write_folder(folder, model, parts, quantization):
         tensors.update({f"{module}.{name}": tensor.contiguous() for name, tensor in named.items()})
     save_file(tensors, folder / "model.safetensors")
     config = {key: value for key, value in model.config.to_dict().items() if value is not None}
-    config["quantization_config"] = quantization
+    config[key] = quantization
     (folder / "config.json").write_text(json.dumps(config, indent=1))
 
 
@@ -186,8 +186,38 @@ def fp8_stacks(folder):
     save_file({"ids.1": ids.int(), "logits.1": logits.contiguous()}, folder / "golden.safetensors")
 
 
+def words_of(codes, bits):
+    """Each row is one number, the first code in its lowest bits."""
+    rows = [sum(int(code) << bits * i for i, code in enumerate(row)).to_bytes(len(row) * bits // 8, "little")
+            for row in codes]
+    return torch.frombuffer(bytearray(b"".join(rows)), dtype=torch.uint32).reshape(len(rows), -1)
+
+
+def mlx(folder):
+    """By the documentation of mx.quantize, with bits of every number that it has, and scales in bfloat16."""
+    own = {"layers.0.self_attn.q_proj": (64, 2), "layers.0.self_attn.k_proj": (32, 4),
+           "layers.0.self_attn.v_proj": (64, 5), "layers.0.mlp.gate_proj": (64, 8), "layers.0.mlp.down_proj": (128, 3),
+           f"layers.{LAYERS - 1}.self_attn.q_proj": (32, 3), f"layers.{LAYERS - 1}.self_attn.o_proj": (32, 5),
+           "embed_tokens": (64, 6)}
+    own = {"model." + name: {"group_size": inputs, "bits": bits} for name, (inputs, bits) in own.items()}
+    quantization = {"group_size": 64, "bits": 4, "mode": "affine", "model.norm": False} | own
+    model = small_model(6, hidden_size=64, intermediate_size=128)
+    parts, dequantised = {}, {}
+    for name, weight in (matrices(model) | {"model.embed_tokens": model.model.embed_tokens.weight.detach(),
+                                            "lm_head": model.lm_head.weight.detach()}).items():
+        inputs, bits = (own.get(name, quantization)[key] for key in ("group_size", "bits"))
+        groups = weight.unflatten(1, (-1, inputs)).double()
+        low, high = groups.amin(-1), groups.amax(-1)
+        scales, biases = ((high - low) / (2 ** bits - 1)).bfloat16(), low.bfloat16()
+        codes = ((groups - biases.double()[..., None]) / scales.double()[..., None]).round().clamp(0, 2 ** bits - 1)
+        parts[name] = {"weight": words_of(codes.flatten(1), bits), "scales": scales, "biases": biases}
+        dequantised[name] = (scales.double()[..., None] * codes + biases.double()[..., None]).flatten(1).float()
+    write_folder(folder, model, parts, quantization, key="quantization")
+    record(folder, model, dequantised)
+
+
 RECORDINGS = {make.__name__: make
-              for make in (bnb_nf4, bnb_fp4, bnb_int8, compressed_nvfp4, modelopt_nvfp4, fp8_stacks)}
+              for make in (bnb_nf4, bnb_fp4, bnb_int8, compressed_nvfp4, modelopt_nvfp4, fp8_stacks, mlx)}
 
 
 def main():
