@@ -36,6 +36,10 @@ class Decoding {
         rows_(backend_) {}
 
   TokenId prefill(std::span<const TokenId> prompt, std::optional<TokenId> root) {
+    if (prompt.empty()) {
+      drafter_.observe(*state_, {{&root.value(), 1}, 0, {}, /*first_has_row=*/false});
+      return *root;
+    }
     const auto rows = static_cast<int>(prompt.size());
     const ForwardResult result = forward(prompt, {});
     const TokenId next = root.value_or(argmax(result, rows - 1));

@@ -34,7 +34,8 @@ struct EagleRound {
 };
 
 /// Greedy decoding as the official code does it, round by round: draft a tree, check it, accept,
-/// show the drafter what was committed. first_root: in place of what follows the prompt.
+/// show the drafter what was committed. first_root: in place of what follows the prompt, and all
+/// there is where the prompt is empty.
 std::vector<EagleRound> run_eagle(EagleTarget& target, Drafter& drafter,
                                   std::span<const TokenId> prompt, int rounds,
                                   std::optional<TokenId> first_root = {});

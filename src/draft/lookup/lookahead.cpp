@@ -69,6 +69,9 @@ class LookaheadDrafter : public Drafter {
     learn(state, committed.tokens);
     const auto overlap = std::min(state.text.size(), static_cast<std::size_t>(options_.ngram - 1));
     state.text.insert(state.text.end(), committed.tokens.begin(), committed.tokens.end());
+    if (options_.official && committed.first_position > 0) {
+      std::ranges::fill(std::span(state.text).last(committed.tokens.size()), state.text.back());
+    }
     if (options_.from_text) {
       state.pool.add_all(std::span(state.text).last(committed.tokens.size() + overlap));
     }
@@ -103,8 +106,7 @@ class LookaheadDrafter : public Drafter {
     DraftTree& tree = *job.tree;
     state.root = tree[0].token;
     state.proposed.clear();
-    const bool guesses = state.window.is_full() || options_.from_text;
-    if (guesses) add_guesses(state, job);
+    if (drafts_guesses(state)) add_guesses(state, job);
     if (state.window.is_empty()) state.window.begin(first_window(state, job));
     const bool fits = tree.draft_nodes() + state.window.nodes() <= job.plan.nodes &&
                       state.window.depth() <= job.plan.levels;
@@ -114,9 +116,14 @@ class LookaheadDrafter : public Drafter {
     state.window.add_to(tree, static_cast<float>(std::log(worth)), job.source);
   }
 
+  bool drafts_guesses(const LookaheadState& state) const {
+    if (options_.official) return state.window.is_full() && options_.guesses > 0;
+    return state.window.is_full() || options_.from_text;
+  }
+
   void add_guesses(LookaheadState& state, const DraftJob& job) const {
     const auto entries = state.pool.after(state.root);
-    const int length = options_.guess_tokens > 0 ? options_.guess_tokens : options_.ngram - 1;
+    const int length = options_.ngram - (options_.official ? 2 : 1);
     const auto most = static_cast<std::size_t>(std::min(length, job.plan.levels));
     const DraftPlace first = first_place(job, {.on = false});
     const auto is_banned = [&](const NgramPool::Entry& entry, std::size_t k) {

@@ -13,8 +13,10 @@ struct LookaheadOptions {
   int ngram = 5;          // at least 3
   int guesses = 7;        // n-grams of one first token that are kept, and drafted
   bool from_text = true;  // n-grams of the text itself are kept, too
-  /// Tokens of an n-gram that are drafted; 0: all. The official code never accepts the last.
-  int guess_tokens = 0;
+  /// Round by round as the official code, for comparisons: guesses wait for a full window and end
+  /// before the last token of an n-gram, which it never accepts, in the n-grams of the text all
+  /// tokens of a round are the round's last, and `guesses` of -1 keep all and draft none.
+  bool official = false;
   std::vector<TokenId> first_window = {};  // empty: of the text
   TokenId vocabulary = INT32_MAX;  // of the target; tokens from here on are those of prompts alone
 };

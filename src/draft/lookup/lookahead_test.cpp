@@ -113,6 +113,20 @@ TEST(Lookahead, TheFirstWindowHoldsNoTokenThatTheRequestBansThere) {
   EXPECT_EQ(first_window({.banned_early = {5}, .least_answer = 1}), (std::vector<TokenId>{9, 9}));
 }
 
+TEST(Lookahead, OfTheOfficialKindDraftsNoGuessBeforeTheWindowIsFull) {
+  const std::vector<TokenId> text = {5, 6, 7, 8, 5};
+  for (const bool official : {false, true}) {
+    const auto drafter = make_lookahead_drafter(
+        {.window = 2, .ngram = 4, .official = official, .first_window = {1, 2, 3}});
+    const auto state = drafter->start();
+    drafter->observe(*state, {.tokens = text, .first_has_row = false});
+    DraftTree tree(text.back());
+    DraftJob job{state.get(), nullptr, {64, 64, 64}, &tree};
+    drafter->propose({&job, 1});
+    EXPECT_EQ(tree.child(0, 6) > 0, !official);
+  }
+}
+
 TEST(Lookahead, ARoundThatHasNoRoomForTheWholeWindowHasNone) {
   EXPECT_EQ(probes_of({3, 3, 3}), 3);
   EXPECT_EQ(probes_of({2, 3, 3}), 0);

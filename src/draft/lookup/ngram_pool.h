@@ -13,7 +13,7 @@ namespace talon {
 class NgramPool {
  public:
   using Entry = std::vector<TokenId>;
-  /// length: of n-grams, at least 2. entries: kept of each first token.
+  /// length: of n-grams, at least 2. entries: kept of each first token; -1: all.
   NgramPool(int length, int entries) : length_(length), entries_(entries) {}
 
   int length() const { return length_; }
