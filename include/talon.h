@@ -1,5 +1,6 @@
 /* Talon behind a C interface: models, tokens, engines that answer with drafts, and speculation
- * alone for runtimes that bring their own model. How to build, and programs: docs/library.md.
+ * alone for runtimes that bring their own model, which is in talon/speculator.h; this header
+ * includes it. How to build, and programs: docs/library.md.
  *
  * Every call that can fail returns a talon_status; talon_last_error() then says what went wrong,
  * naming the argument, what was expected and what was found. Nothing throws, aborts, prints or
@@ -178,6 +179,16 @@ TALON_API talon_status talon_chat_tokenize(const talon_model* model, const talon
 
 /* ---- Requests ---- */
 
+/* What talon_request.form_text is, which the answer keeps to, as with `talon run`: only what it
+ * allows is drawn, and the answer ends where nothing more may follow. */
+typedef enum talon_form {
+  TALON_FORM_NONE = 0,        /* any answer; form_text is NULL */
+  TALON_FORM_JSON_SCHEMA = 1, /* JSON on one line, as this schema says */
+  TALON_FORM_REGEX = 2,
+  TALON_FORM_GRAMMAR = 3, /* llguidance's Lark, or llama.cpp's GBNF, known by its `::=` */
+  TALON_FORM_CHOICE = 4   /* a JSON array: one of its texts */
+} talon_form;
+
 /* What an answer is a function of, and what it may take. */
 typedef struct talon_request {
   size_t size;
@@ -211,15 +222,16 @@ typedef struct talon_request {
   int32_t priority;     /* of those that wait, lower numbers are admitted first */
   uint64_t tenant;      /* those of different tenants share no rows */
   int32_t logprobs;   /* for each token its log-probability and those of so many others; -1: none */
-  int32_t unused;     /* 0 */
+  int32_t form;       /* talon_form of form_text */
   double deadline_ms; /* from now; 0: none */
   const int32_t* expected; /* what the answer may be like: drafts follow it, tokens do not */
   size_t expected_count;
+  const char* form_text; /* what the answer must look like; needs the model's tokenizer */
 } talon_request;
 
 typedef enum talon_finish {
   TALON_FINISH_NONE = 0,       /* it goes on */
-  TALON_FINISH_STOP_TOKEN = 1, /* an end token, which is the last */
+  TALON_FINISH_STOP_TOKEN = 1, /* an end token, which is the last, or the end of its form */
   TALON_FINISH_STOP_TEXT = 2,
   TALON_FINISH_LENGTH = 3,
   TALON_FINISH_CANCELLED = 4,
@@ -328,7 +340,8 @@ TALON_API void talon_engine_free(talon_engine* engine);
 /* What drafts for requests that name no method. Lives as long as the engine. */
 TALON_API const char* talon_engine_drafter(const talon_engine* engine);
 /* Any time, also while another thread steps or runs. Methods stay loaded: the 32 that were asked
- * for last, and those that requests have. */
+ * for last, and those that requests have. Forms stay compiled: the 8 of a model that were asked for
+ * last. Compiling one takes seconds at most; a machine too busy for it is TALON_QUEUE_FULL. */
 TALON_API talon_status talon_engine_submit(talon_engine* engine, const talon_request* request,
                                            uint64_t* id);
 /* One forward for all requests; `news` may be NULL. */
@@ -345,69 +358,6 @@ TALON_API talon_status talon_engine_load(talon_engine* engine, int32_t* running,
 TALON_API talon_status talon_engine_statistics(talon_engine* engine, uint64_t id,
                                                talon_statistics* statistics);
 
-/* ---- Speculation alone ---- */
-
-/* Drafts and verdicts for a runtime with a model of its own. One round of a sequence:
- *   talon_sequence_propose()   a tree; its root is the last token of the text
- *   the runtime runs its model over all nodes, each seeing the text and its ancestors
- *   talon_sequence_verify()    the nodes that become text and the token after them
- * The text is what the runtime's model alone would have drawn with the same request. */
-typedef struct talon_speculator talon_speculator;
-typedef struct talon_sequence talon_sequence;
-
-typedef struct talon_speculator_options {
-  size_t size;
-  const char* method;       /* DRAFTER[@verify=RULE]; NULL: suffix */
-  int32_t vocabulary;       /* of the runtime's model; 0: that of `model` */
-  int32_t unused;           /* 0 */
-  const talon_model* model; /* whose heads draft; NULL: only drafters that read nothing but text */
-  const char* const* head_folders; /* as talon_engine_options */
-  size_t head_folder_count;
-} talon_speculator_options;
-
-typedef struct talon_tree {
-  size_t size;
-  const int32_t* tokens;
-  const int32_t* parents; /* -1 for the root */
-  const float* log_p;
-  const uint8_t* probes; /* 1: computed for what follows it, never text */
-  size_t node_count;
-} talon_tree;
-
-typedef struct talon_verdict {
-  size_t size;
-  const int32_t* path; /* ids of the accepted nodes, the root first */
-  size_t path_count;
-  int32_t next; /* the token after the last of them: the next tree's root */
-  int32_t unused;
-} talon_verdict;
-
-TALON_API talon_status talon_speculator_new(const talon_speculator_options* options,
-                                            talon_speculator** speculator);
-TALON_API void talon_speculator_free(talon_speculator* speculator);
-/* Floats of a row that talon_sequence_observe() wants: the streams entering layers `layers`, -1 for
- * what the output matrix reads, side by side. 0: the drafter reads only text. */
-TALON_API int32_t talon_speculator_feature_width(const talon_speculator* speculator);
-TALON_API talon_status talon_speculator_layers(const talon_speculator* speculator,
-                                               const int32_t** layers, size_t* count);
-
-/* Of the request it reads the prompt, seed, choice and how tokens are drawn. */
-TALON_API talon_status talon_sequence_new(talon_speculator* speculator,
-                                          const talon_request* request, talon_sequence** sequence);
-TALON_API void talon_sequence_free(talon_sequence* sequence);
-/* At most 4096 nodes besides the root. What the sequence shows lives until the next call on it.
- * Heads draft up to the context of their model; beyond it the tree is its root. */
-TALON_API talon_status talon_sequence_propose(talon_sequence* sequence, int32_t most_nodes,
-                                              int32_t most_levels, talon_tree* tree);
-/* logits: of each node of the tree a row of `vocabulary` floats, `stride` floats from one to the
- * next. Accepted tokens and the next one become text. A drafter that fails then drafts no more. */
-TALON_API talon_status talon_sequence_verify(talon_sequence* sequence, const float* logits,
-                                             size_t stride, talon_verdict* verdict);
-/* Only with a feature width: the rows of the prompt but its last, and after each verdict those of
- * its path, before the next propose. */
-TALON_API talon_status talon_sequence_observe(talon_sequence* sequence, const float* features,
-                                              size_t rows);
-
 /* ---- Makers ---- */
 
 /* Fill `size` bytes. Use the makers below, which know the size. */
@@ -415,8 +365,6 @@ TALON_API talon_status talon_model_options_init(talon_model_options* options, si
 TALON_API talon_status talon_text_options_init(talon_text_options* options, size_t size);
 TALON_API talon_status talon_request_init(talon_request* request, size_t size);
 TALON_API talon_status talon_engine_options_init(talon_engine_options* options, size_t size);
-TALON_API talon_status talon_speculator_options_init(talon_speculator_options* options,
-                                                     size_t size);
 
 #define TALON_MAKES_DEFAULT(type, maker)         \
   static inline type maker(void) {               \
@@ -435,16 +383,16 @@ TALON_MAKES_DEFAULT(talon_model_options, talon_model_default)
 TALON_MAKES_DEFAULT(talon_text_options, talon_text_default)
 TALON_MAKES_DEFAULT(talon_request, talon_request_default)
 TALON_MAKES_DEFAULT(talon_engine_options, talon_engine_default)
-TALON_MAKES_DEFAULT(talon_speculator_options, talon_speculator_default)
 TALON_MAKES_EMPTY(talon_model_info)
 TALON_MAKES_EMPTY(talon_statistics)
-TALON_MAKES_EMPTY(talon_tree)
-TALON_MAKES_EMPTY(talon_verdict)
-#undef TALON_MAKES_DEFAULT
-#undef TALON_MAKES_EMPTY
 
 #ifdef __cplusplus
 }
 #endif
+
+#include "talon/speculator.h" /* speculation alone */
+
+#undef TALON_MAKES_DEFAULT
+#undef TALON_MAKES_EMPTY
 
 #endif /* TALON_H */

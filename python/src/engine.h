@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string_view>
 #include <type_traits>
 
 #include "c/turns.h"
@@ -65,6 +66,8 @@ class Engine {
     options.costs_folder = costs_folder ? costs_folder->c_str() : nullptr;
     options.round = note_round;
     options.round_user = this;
+    options.log = note_log;
+    options.log_user = this;
     talon_status status = TALON_OK;
     {
       const WithoutLock free;
@@ -100,7 +103,7 @@ class Engine {
       const WithoutLock free;
       status = talon_engine_submit(engine_, &request, &id);
     }
-    check(status);
+    if (status != TALON_OK) throw StatusFailure{status, naming_form(borrowed.form)};
     return id;
   }
 
@@ -120,20 +123,47 @@ class Engine {
 
   void keep_rounds(bool keep) { keeps_rounds_ = keep; }
   std::vector<Round> take_rounds() { return std::exchange(rounds_, {}); }
+  /// What the library has noted since: levels and texts.
+  nb::list take_notes() {
+    nb::list all;
+    for (const auto& [level, text] : std::exchange(notes_, {})) {
+      all.append(nb::make_tuple(level, nb::bytes(text.data(), text.size())));
+    }
+    return all;
+  }
 
  private:
   /// What a request points to.
   struct Borrowed {
     std::string method;
+    std::string form, form_text;  // the key that asks for it
     std::vector<std::string> stop_texts;
     std::vector<const char*> stop_pointers;
     std::vector<std::int32_t> bias_tokens, banned, end_tokens, expected;
     std::vector<float> bias_values;
   };
 
+  /// The talon_form that a field asks for.
+  static std::int32_t form_of(const std::string& key) {
+    if (key == "json_schema") return TALON_FORM_JSON_SCHEMA;
+    if (key == "regex") return TALON_FORM_REGEX;
+    if (key == "grammar") return TALON_FORM_GRAMMAR;
+    return key == "choices" ? TALON_FORM_CHOICE : TALON_FORM_NONE;
+  }
+
+  /// The last error, with the field that asked for a form instead of those that say it.
+  static std::string naming_form(const std::string& form) {
+    std::string message = talon_last_error();
+    for (const std::string_view field : {"request->form_text:", "request->form:"}) {
+      const std::size_t at = form.empty() ? std::string::npos : message.find(field);
+      if (at != std::string::npos) return message.replace(at, field.size(), form + ":");
+    }
+    return message;
+  }
+
   /// What `set` takes for a field.
   static const char* expected(const std::string& key) {
-    if (key == "drafter") return "a text";
+    if (key == "drafter" || form_of(key) != TALON_FORM_NONE) return "a text";
     if (key == "stop") return "a text or a list of texts";
     if (key == "banned" || key == "end_tokens" || key == "expected") return "a list of token ids";
     if (key == "logit_bias") return "a dictionary of numbers by token id";
@@ -193,6 +223,11 @@ class Engine {
     if (key == "drafter") {
       to.method = nb::cast<std::string>(value);
       request.method = to.method.c_str();
+    } else if (const std::int32_t form = form_of(key); form != TALON_FORM_NONE) {
+      to.form = key;
+      to.form_text = nb::cast<std::string>(value);
+      request.form = form;
+      request.form_text = to.form_text.c_str();
     } else if (key == "stop") {
       to.stop_texts = nb::cast<std::vector<std::string>>(value);
       for (const std::string& text : to.stop_texts) to.stop_pointers.push_back(text.c_str());
@@ -262,8 +297,13 @@ class Engine {
                             round->check_ms});
   }
 
+  static void note_log(void* user, talon_log_level level, const char* text) {
+    static_cast<Engine*>(user)->notes_.emplace_back(level, text);
+  }
+
   talon_engine* engine_ = nullptr;
   std::vector<Round> rounds_;
+  std::vector<std::pair<int, std::string>> notes_;
   bool keeps_rounds_ = false;
 };
 

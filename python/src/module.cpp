@@ -83,5 +83,6 @@ NB_MODULE(_talon, m) {
       .def("step", &Engine::step)
       .def("cancel", &Engine::cancel, "id"_a)
       .def("keep_rounds", &Engine::keep_rounds, "keep"_a)
-      .def("take_rounds", &Engine::take_rounds);
+      .def("take_rounds", &Engine::take_rounds)
+      .def("take_notes", &Engine::take_notes);
 }

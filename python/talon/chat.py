@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence, Union
 
+from . import forms
 from .errors import ArgumentError
 from .texts import whole
 
@@ -103,10 +104,11 @@ class Chat:
 
     >>> chat = talon.Chat(model, system="Answer in one sentence.")
     >>> print(chat.say("Why does it rain?"))
+    >>> print(chat.say("Is it raining?", choices=["yes", "no"]))
     """
 
     def __init__(self, model: "Model", system: Content | None = None, **options: Any) -> None:
-        """`options`: of Model.generate but `stream`, for every answer."""
+        """`options`: of Model.generate but `stream`, for every answer that does not say otherwise."""
         self._model = model
         self._options = _without_stream(options)
         self.messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
@@ -114,6 +116,6 @@ class Chat:
     def say(self, content: Content, **options: Any) -> "Answer":
         """The model's answer to a message of the user; both are remembered, unless it fails."""
         messages = [*self.messages, user(content)]
-        answer = self._model.generate(messages, stream=False, **{**self._options, **_without_stream(options)})
+        answer = self._model.generate(messages, stream=False, **forms.merged(self._options, _without_stream(options)))
         self.messages = [*messages, assistant(answer.text)]
         return answer

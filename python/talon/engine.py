@@ -1,6 +1,7 @@
 """One engine for all answers of a model, stepped by whoever waits for one."""
 from __future__ import annotations
 
+import logging
 import weakref
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     from .answers import Stream
 
 
+_log = logging.getLogger("talon")
+_LEVELS = (logging.INFO, logging.WARNING)  # by the library's own
+
+
 class SharedEngine:
     """Hands the news of every step to the streams that they belong to. Any thread may call."""
 
@@ -20,6 +25,7 @@ class SharedEngine:
         self._streams: dict[int, weakref.ref[Stream]] = {}
         self._keeping: set[int] = set()  # of them, those that keep their rounds
         self._turn = _talon.Turns()  # of stepping, and of the streams
+        self._tell_notes()
 
     @property
     def drafter(self) -> str:
@@ -27,7 +33,10 @@ class SharedEngine:
 
     def submit(self, prompt: np.ndarray, fields: dict[str, Any], make: Callable[[int], Stream]) -> Stream:
         with self._turn:  # so that no step's news come before there is somebody to hear them
-            request = self._engine.submit(prompt, fields)
+            try:
+                request = self._engine.submit(prompt, fields)
+            finally:
+                self._tell_notes()
             stream = make(request)
             self._streams[request] = weakref.ref(stream)
             if stream.answer.rounds is not None:
@@ -65,6 +74,11 @@ class SharedEngine:
             if news.finish:
                 self._forget(news.request)
                 self._keep_rounds()
+        self._tell_notes()
+
+    def _tell_notes(self) -> None:
+        for level, text in self._engine.take_notes():
+            _log.log(_LEVELS[level], "%s", text.decode("utf-8", "replace"))
 
     def _stream(self, request: int) -> Stream | None:
         reference = self._streams.get(request)

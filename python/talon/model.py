@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterable, Literal, Mapping, Sequence, Union, o
 
 import numpy as np
 
-from . import _talon, chat, places
+from . import _talon, chat, forms, places
 from .answers import Answer, Stream
 from .engine import SharedEngine
 from .errors import ArgumentError, TalonError
@@ -132,8 +132,9 @@ class Model:
     def generate(self, prompt: Prompt, *, stream: bool, **options: Any) -> Answer | Stream: ...
 
     def generate(self, prompt: Any, *, drafter: str | None = None, max_new: int = 256, temperature: float = 0.0, seed: int = 1,
-                 stop: str | Sequence[str] = (), expected: Any = None, stream: bool = False, rounds: bool = False,
-                 variables: Mapping[str, Any] | None = None, **options: Any) -> Any:
+                 stop: str | Sequence[str] = (), json_schema: Mapping[str, Any] | str | bool | None = None, regex: str | None = None,
+                 grammar: str | None = None, choices: Sequence[str] | None = None, expected: Any = None, stream: bool = False,
+                 rounds: bool = False, variables: Mapping[str, Any] | None = None, **options: Any) -> Any:
         """Answers a prompt: a text, a list of messages, or token ids.
 
         The answer is a function of the prompt and of what follows, not of the drafter, of other answers that run, or of threads.
@@ -141,6 +142,9 @@ class Model:
         drafter: DRAFTER[@policy=POLICY][@verify=RULE], as `talon help methods` lists them.
         temperature: 0 takes the most probable token. seed: of the draws.
         stop: texts that end the answer.
+        json_schema, regex, grammar, choices: one of them is the form that the answer keeps to, unless its length ends it: a JSON
+        schema (a dictionary, or its text), a regular expression, a grammar (llguidance's Lark, or llama.cpp's GBNF), or texts of
+        which it is one. Drafts keep to it, too.
         expected: a text or token ids that the answer may be like (a file before its change, say): drafts follow it.
         stream: returns a Stream, which yields each Token as it comes; else the finished Answer.
         rounds: keep every draft tree in `Answer.rounds`.
@@ -149,7 +153,8 @@ class Model:
         logit_bias ({id: bias}), banned (ids), end_tokens (ids besides the model's own), ignore_end, min_new, choice, logprobs (how
         many others for each token), reuse_prefix, tenant, priority, deadline_ms.
         """
-        fields = {"max_new": max_new, "temperature": temperature, "seed": seed, "stop": _stops(stop), **options}
+        fields = {"max_new": max_new, "temperature": temperature, "seed": seed, "stop": _stops(stop), **options,
+                  **forms.field_of(json_schema, regex, grammar, choices)}
         if drafter is not None:
             fields["drafter"] = whole("drafter", drafter) if isinstance(drafter, str) else drafter
         if expected is not None:
@@ -159,11 +164,14 @@ class Model:
 
     def generate_batch(self, prompts: Iterable[Any], *, seeds: Sequence[int] | None = None, progress: bool | None = None,
                        drafter: str | None = None, max_new: int = 256, temperature: float = 0.0, seed: int = 1,
-                       stop: str | Sequence[str] = (), variables: Mapping[str, Any] | None = None, **options: Any) -> list[Answer]:
+                       stop: str | Sequence[str] = (), json_schema: Mapping[str, Any] | str | bool | None = None,
+                       regex: str | None = None, grammar: str | None = None, choices: Sequence[str] | None = None,
+                       variables: Mapping[str, Any] | None = None, **options: Any) -> list[Answer]:
         """Answers many prompts through one engine at once, and returns the answers in their order. Each is what `generate` gives
         for the same prompt.
 
         seeds: one for each prompt, instead of `seed` for all. progress: a bar on standard error; None: if that is a terminal.
+        json_schema, regex, grammar, choices and options: as of `generate`, for all.
         """
         if isinstance(prompts, (str, Mapping)) or not isinstance(prompts, Iterable):
             raise ArgumentError(f"prompts: expected a list of prompts, found one {type(prompts).__name__}")
@@ -174,7 +182,8 @@ class Model:
             raise ArgumentError(f"seeds: expected {len(prompts)}, one for each prompt, found {len(seeds)}")
         if "stream" in options:
             raise ArgumentError("stream: expected no such option of a batch, whose answers are whole, found one")
-        shared = {"drafter": drafter, "max_new": max_new, "temperature": temperature, "stop": stop, "variables": variables, **options}
+        shared = {"drafter": drafter, "max_new": max_new, "temperature": temperature, "stop": stop, "json_schema": json_schema,
+                  "regex": regex, "grammar": grammar, "choices": choices, "variables": variables, **options}
         terminal = sys.stderr  # None where a program has closed it
         shown = terminal is not None and (terminal.isatty() if progress is None else progress)
         streams: list[Stream] = []

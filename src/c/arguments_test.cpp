@@ -208,7 +208,8 @@ TEST_F(CArguments, EachFieldOfARequestIsChecked) {
     r.expected = &far;
     r.expected_count = 1;
   });
-  expect({"request->unused"}, [](R& r) { r.unused = 1; });
+  expect({"request->form_text", "NULL"}, [](R& r) { r.form = TALON_FORM_REGEX; });
+  expect({"request->form:"}, [](R& r) { r.form_text = "a"; });
 }
 
 TEST_F(CArguments, OptionsAreChecked) {

@@ -6,10 +6,12 @@
 #include <utility>
 #include <variant>
 
+#include "c/forms.h"
 #include "c/request.h"
 #include "runtime/cache_budget.h"
 #include "runtime/cost_cache.h"
 #include "runtime/heads/heads.h"
+#include "runtime/heads/pairing.h"
 
 namespace {
 
@@ -63,8 +65,11 @@ talon_engine::talon_engine(std::shared_ptr<SharedModel> model, const talon_engin
   check_options(options);
   if (model_->loaded.threads > 1) turns_.stay_in_process();
   const DecodeSettings settings = settings_of(options);
-  make(options, settings);
-  drafter_ = methods_->drafter();
+  then_warn([&] {
+    make(options, settings);
+    drafter_ = methods_->drafter();
+    warn_of_heads(drafter_);
+  });
   log_(TALON_LOG_INFO, fmt::format("drafter {}, {} cache pages", drafter_, cache_->total_pages()));
 }
 
@@ -107,7 +112,10 @@ DecodeSettings talon_engine::settings_of(const talon_engine_options& options) {
     settings.observer = [this](const RoundReport& report) { rounds_.emplace_back(report); };
   }
   settings.heads =
-      heads_of(model_->loaded, head_folders(options.head_folders, options.head_folder_count));
+      heads_of(model_->loaded, head_folders(options.head_folders, options.head_folder_count),
+               [this](std::string_view why) {
+                 warnings_.push_back(fmt::format("a draft head is passed over: {}", why));
+               });
   settings.costs = cost_cache(model_->loaded, cache_type(model_->loaded.model, kv_of(options)),
                               path_or_empty(options.costs_folder));
   return settings;
@@ -115,6 +123,7 @@ DecodeSettings talon_engine::settings_of(const talon_engine_options& options) {
 
 std::uint64_t talon_engine::submit(const talon_request& given) {
   Request request = request_of(given, model_->loaded.end_tokens);
+  request.constraint = constraint_of(given, *model_);
   const Turn turn(turns_);
   request.method = method_of(given.method);
   auto place = std::set<SequenceId>{0}.extract(0);  // room first: no request is lost
@@ -133,11 +142,43 @@ std::uint64_t talon_engine::submit(const talon_request& given) {
 /// Making one may load a head and measure.
 MethodId talon_engine::method_of(const char* text) {
   const std::string name = text ? text : "";
-  std::optional<Turn> turn;
-  if (!methods_->knows(name)) turn.emplace(model_->turns);
   MethodId method = 0;
-  naming("request->method", [&] { method = recent_methods_->get(name); });
+  const auto get = [&] { naming("request->method", [&] { method = recent_methods_->get(name); }); };
+  if (methods_->knows(name)) {
+    get();
+    return method;
+  }
+  then_warn([&] {
+    const Turn turn(model_->turns);
+    get();
+    warn_of_heads(parse_method(name).drafter);
+  });
   return method;
+}
+
+/// What comes up in `work`, which may take the model's turn, is told after it, also where it
+/// throws.
+template <typename Work>
+void talon_engine::then_warn(Work&& work) {
+  try {
+    work();
+  } catch (...) {
+    log_warnings();
+    throw;
+  }
+  log_warnings();
+}
+
+void talon_engine::warn_of_heads(const std::string& drafter) {
+  for (const std::string& head : heads_of_another(drafter, model_->loaded.fingerprint)) {
+    warnings_.push_back(fmt::format(
+        "the draft head {} was made for another model than {}: few guesses may be right", head,
+        model_->path));
+  }
+}
+
+void talon_engine::log_warnings() noexcept {
+  for (const std::string& warning : std::exchange(warnings_, {})) log_(TALON_LOG_WARNING, warning);
 }
 
 void talon_engine::step(talon_news_fn news, void* user) {

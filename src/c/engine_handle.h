@@ -32,6 +32,10 @@ struct talon_engine {
   talon::DecodeSettings settings_of(const talon_engine_options& options);
   void make(const talon_engine_options& options, const talon::DecodeSettings& settings);
   talon::MethodId method_of(const char* text);
+  template <typename Work>
+  void then_warn(Work&& work);
+  void warn_of_heads(const std::string& drafter);
+  void log_warnings() noexcept;
   void cancel_all();
   void step_in_turn(talon_news_fn news, void* user);
   void show_rounds();
@@ -51,6 +55,7 @@ struct talon_engine {
   std::optional<talon::RecentMethods> recent_methods_;  // of methods_
   std::set<talon::SequenceId> active_;
   talon::EngineStatistics logged_;
+  std::vector<std::string> warnings_;  // to be told after the model's turn
 
   std::mutex mutex_;  // of the one below
   std::vector<talon::SequenceId> cancelled_;

@@ -11,6 +11,7 @@
 #include "core/stop.h"
 #include "runtime/loaded_model.h"
 #include "text/chat_template.h"
+#include "text/grammar/recent_grammars.h"
 
 namespace talon {
 
@@ -21,12 +22,17 @@ inline constexpr int kMostTreeNodes = 4096;  // drafted at once for one text
 struct SharedModel {
   explicit SharedModel(LoadedModel opened) : loaded(std::move(opened)) {
     if (loaded.threads > 1) turns.stay_in_process();
+    if (loaded.tokenizer && !loaded.model.config.image)
+      grammars.emplace(*loaded.tokenizer, loaded.model.config.vocabulary);
   }
 
   LoadedModel loaded;
   std::optional<ChatTemplate> chat;
   std::optional<ChatTemplate> tool_chat;  // for chats with tools; none: the same
   std::string chat_problem;               // why there is none
+  /// Of requests with a form; reads the vocabulary for the first. None: without a tokenizer, and of
+  /// models of pictures.
+  std::optional<RecentGrammars> grammars;
   std::string path;
   Turns turns;  // of those that compute on its backend
 

@@ -41,7 +41,6 @@ talon_request read_request(const talon_request* given) {
   const talon_request request = read_struct(given, default_request(), "request");
   const auto prompt = require_array(request.prompt, request.prompt_count, "request->prompt");
   require(!prompt.empty(), "request->prompt_count", "at least one token", prompt.size());
-  require(request.unused == 0, "request->unused", "0", request.unused);
   return request;
 }
 

@@ -19,7 +19,7 @@ SamplerOptions sampler_of(const talon_request& request);
 SamplerOptions checked_sampler_of(const talon_request& request, int vocabulary);
 /// What sampler or engine say of a field of theirs, as a message about the caller's.
 std::string of_request(std::string_view message);
-/// All but the method. `model_ends`: tokens that end its answers.
+/// All but the method and the form (c/forms.h). `model_ends`: tokens that end its answers.
 Request request_of(const talon_request& request, std::span<const TokenId> model_ends);
 
 }  // namespace talon

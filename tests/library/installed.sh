@@ -12,7 +12,7 @@ rm -rf "$prefix" "$build/outside" "$build/outside-asan"
 for part in shared library heads; do cmake --install "$build" --component $part --prefix "$prefix" > /dev/null; done
 
 exported=$(nm -D --defined-only "$prefix/lib/libtalon.so" | awk '{print $3}' | sort)
-declared=$(grep -oE '\btalon_[a-z_]+\(' "$prefix/include/talon.h" | tr -d '(' | sort -u | grep -vE '_(default|empty)$' |
+declared=$(grep -ohE '\btalon_[a-z_]+\(' "$prefix/include/talon.h" "$prefix"/include/talon/*.h | tr -d '(' | sort -u | grep -vE '_(default|empty)$' |
   grep -vxE 'talon_(log|progress|news|round)_fn')
 [ "$exported" = "$declared" ] || { echo "installed: exported and declared differ:"; diff <(echo "$exported") <(echo "$declared"); exit 1; }
 

@@ -76,12 +76,9 @@ HeadFinder heads_at_hand(const LoadedModel& loaded) {
 }
 
 void note_heads_of_others(const std::string& drafter, const LoadedModel& loaded) {
-  for (const std::string_view part : split_drafters(drafter)) {
-    for (const auto& [key, value] : OptionText(part).items) {
-      if (key != "head" || !is_head_of_another(value, loaded.fingerprint)) continue;
-      note("note: the draft head {} was made for another model than {}: few guesses may be right",
-           value, loaded.path.string());
-    }
+  for (const std::string& head : heads_of_another(drafter, loaded.fingerprint)) {
+    note("note: the draft head {} was made for another model than {}: few guesses may be right",
+         head, loaded.path.string());
   }
 }
 

@@ -179,6 +179,10 @@ TEST_F(Heads, ThatNameOnlyOtherModelsAreOfAnother) {
   const auto own = put_head("own", "1234");
   EXPECT_FALSE(is_head_of_another(own, "1234"));
   EXPECT_TRUE(is_head_of_another(own, "4321"));
+  const std::string drafter = "suffix+eagle2:depth=3,head=" + own.string();
+  EXPECT_EQ(heads_of_another(drafter, "4321"), std::vector{own.string()});
+  EXPECT_TRUE(heads_of_another(drafter, "1234").empty());
+  EXPECT_TRUE(heads_of_another("eagle2+suffix", "4321").empty());
   write_pairing(own, {}, "4321");
   for (const char* target : {"1234", "4321"}) EXPECT_FALSE(is_head_of_another(own, target));
   EXPECT_TRUE(is_head_of_another(own, "5678"));

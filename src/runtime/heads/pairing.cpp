@@ -8,6 +8,8 @@
 #include <system_error>
 
 #include "core/error.h"
+#include "core/options.h"
+#include "draft/registry.h"
 #include "io/atomic_file.h"
 #include "io/checkpoint.h"
 #include "io/file_lock.h"
@@ -148,6 +150,17 @@ bool is_head_of_another(const fs::path& head, const std::string& fingerprint) {
                                                   : "");
   std::erase(targets, "");
   return !targets.empty() && std::ranges::find(targets, fingerprint) == targets.end();
+}
+
+std::vector<std::string> heads_of_another(std::string_view drafter,
+                                          const std::string& fingerprint) {
+  std::vector<std::string> others;
+  for (const std::string_view part : split_drafters(drafter)) {
+    for (const auto& [key, value] : OptionText(part).items) {
+      if (key == "head" && is_head_of_another(value, fingerprint)) others.push_back(value);
+    }
+  }
+  return others;
 }
 
 void write_pairing(const fs::path& folder, const std::vector<std::string>& files,

@@ -21,6 +21,9 @@ std::vector<std::filesystem::path> heads_of_folder(const std::filesystem::path& 
 /// Whether what lies at `head` says that it drafts for other models than the one with this
 /// fingerprint. Heads of strangers that nobody paired say nothing.
 bool is_head_of_another(const std::filesystem::path& head, const std::string& fingerprint);
+/// Those among the heads that a drafter's text (draft/registry.h) names by `head=`. Throws
+/// UsageError for a text that is none.
+std::vector<std::string> heads_of_another(std::string_view drafter, const std::string& fingerprint);
 
 /// Pairs the heads in `files` of `folder` (empty: the folder is one) with a target. What is paired
 /// in it stays so, by others at the same time as well: each waits for the file of the same name and

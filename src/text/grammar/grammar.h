@@ -23,6 +23,8 @@ struct GrammarText {
   };
   Kind kind = Kind::json_schema;
   std::string source;
+
+  bool operator==(const GrammarText&) const = default;
 };
 
 /// Lark or llama.cpp's: the latter writes `::=`.

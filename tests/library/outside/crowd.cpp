@@ -1,6 +1,6 @@
 // Several threads of a C++ program on one engine: every answer to one prompt is the same. usage:
 // crowd MODEL PROMPT
-#include <talon.h>
+#include <talon/speculator.h>  // brings talon.h
 
 #include <atomic>
 #include <cstdio>

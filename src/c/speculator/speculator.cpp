@@ -1,4 +1,4 @@
-#include "c/speculator.h"
+#include "c/speculator/speculator.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "c/defaults.h"
+#include "c/forms.h"
 #include "c/request.h"
 #include "c/structs.h"
 #include "draft/registry.h"
@@ -126,6 +127,7 @@ talon_sequence::talon_sequence(std::shared_ptr<Speculator> speculator, const tal
       tokens_(request.prompt, request.prompt + request.prompt_count),
       prompt_length_(static_cast<int>(tokens_.size())),
       tree_(tokens_.back()) {
+  require(!form_of(request), "request->form", "0: only engines answer in a form", request.form);
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
     if (tokens_[i] >= 0 && tokens_[i] < by_->vocabulary) continue;
     throw UsageError(fmt::format("request->prompt[{}]: expected a token id from 0 to {}, found {}",

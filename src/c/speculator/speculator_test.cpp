@@ -1,4 +1,4 @@
-#include "c/speculator.h"
+#include "c/speculator/speculator.h"
 
 #include <cmath>
 #include <stdexcept>
