@@ -89,6 +89,20 @@ TEST_F(Paths, SeveralPromptsAreAnsweredEach) {
             plain_text({{"prompt", "Tom"}, {"max_tokens", 8}, {"temperature", 0}}));
 }
 
+/// Some clients send 20 at a time, which is more than `n` may be.
+TEST_F(Paths, ManyPromptsAreAnsweredInTheirOrder) {
+  std::vector<std::string> prompts;
+  for (int i = 0; i < 20; ++i) prompts.push_back("Tom had " + std::to_string(i) + " cats");
+  Json fields = {{"prompt", prompts}, {"max_tokens", 8}, {"temperature", 0}};
+  const Json answer = server().post("/v1/completions", fields).json();
+  ASSERT_EQ(answer["choices"].size(), prompts.size()) << answer;
+  for (const std::size_t i : {0U, 19U}) {
+    fields["prompt"] = prompts[i];
+    EXPECT_EQ(answer["choices"][i]["index"], i);
+    EXPECT_EQ(answer["choices"][i]["text"], plain_text(fields)) << i;
+  }
+}
+
 TEST_F(Paths, APromptMayBeTokens) {
   const Json tokens = server().post("/tokenize", {{"prompt", "Once upon"}}).json()["tokens"];
   const Json by_tokens =
@@ -107,6 +121,16 @@ TEST_F(Paths, ASeedThatIsNotGivenIsChosenAndToldSoThatItCanBeGiven) {
           .post("/v1/completions", completion("Tom", {{"temperature", 1}, {"seed", seed}}))
           .json();
   EXPECT_EQ(again["choices"][0]["text"], free["choices"][0]["text"]);
+}
+
+/// The last one in the bits of -1, which asks for any.
+TEST_F(Paths, TheLastSeedIsToldSoThatItCanBeGiven) {
+  const Json body = completion("Tom", {{"temperature", 1}, {"seed", 18446744073709551615U}});
+  const Reply reply = server().post("/v1/completions", body);
+  EXPECT_NE(reply.body.find("\"seed\":18446744073709551615"), std::string::npos) << reply.body;
+  const Json other = completion("Tom", {{"temperature", 1}, {"seed", -2}});
+  const std::string told = server().post("/v1/completions", other).body;
+  EXPECT_NE(told.find("\"seed\":-2"), std::string::npos) << told;
 }
 
 TEST_F(Paths, AStopTextEndsTheAnswerBeforeIt) {

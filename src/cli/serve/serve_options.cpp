@@ -84,7 +84,7 @@ void add_limit_flags(CLI::App& app, ServeCommandOptions& options) {
   count("--queue", options.server.queue, 1, "most answers that wait for their first token");
   count("--max-messages", limits.messages, 1, "of a chat");
   count("--max-prompt-tokens", limits.prompt_tokens, 0, "0: what context and cache hold");
-  count("--max-n", limits.choices, 1, "answers to one request");
+  count("--max-n", limits.choices, 1, "answers to one prompt");
   count("--max-stop", limits.stop_texts, 0, "stop texts");
   count("--max-logit-bias", limits.logit_bias, 0, "entries of logit_bias");
   add_bytes(app, "--max-grammar-kb", limits.grammar_bytes,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <limits>
 #include <random>
 #include <set>
 
@@ -106,6 +108,11 @@ Json completion_details(const AnswerHead& head, const std::vector<ChoiceResult>&
 
 }  // namespace
 
+Json seed_json(std::uint64_t seed) {
+  if (seed == std::numeric_limits<std::uint64_t>::max()) return seed;
+  return static_cast<std::int64_t>(seed);
+}
+
 Json usage_json(const AnswerHead& head, const std::vector<ChoiceResult>& choices) {
   const Totals totals = totals_of(head, choices);
   return {{"prompt_tokens", totals.prompt},
@@ -119,7 +126,7 @@ void add_statistics(Json& answer, const AnswerHead& head,
                     const std::vector<ChoiceResult>& choices) {
   const Totals totals = totals_of(head, choices);
   answer["timings"] = timings_json(totals);
-  Json own = {{"seed", static_cast<std::int64_t>(head.fields.seed)}, {"drafter", head.drafter}};
+  Json own = {{"seed", seed_json(head.fields.seed)}, {"drafter", head.drafter}};
   if (const Json ended = ended_json(choices); !ended.is_null()) own["ended"] = ended;
   answer["talon"] = std::move(own);
   if (head.fields.returns_metrics) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -7,6 +8,9 @@
 
 namespace talon {
 
+/// A seed as a number that asks for it again: below 0, as clients may have given it, where it is
+/// 2^63 or more, but for the last one, whose -1 would ask for any.
+Json seed_json(std::uint64_t seed);
 /// prompt_tokens, completion_tokens, total_tokens, how many of the prompt the cache had, how many
 /// of the answer are reasoning, and how many of a prediction came and did not.
 Json usage_json(const AnswerHead& head, const std::vector<ChoiceResult>& choices);

@@ -137,7 +137,8 @@ std::vector<std::vector<TokenId>> read_prompts(const Fields& fields, const Serve
   const bool is_list = prompt->is_array() && !prompt->empty() && !(*prompt)[0].is_number();
   if (!is_list) return {prompt_tokens("prompt", *prompt, options, model, limits)};
   if (prompt->size() > static_cast<std::size_t>(most)) {
-    fields.refuse("prompt", fmt::format("at most {} prompts, times n", most));
+    fields.refuse("prompt",
+                  fmt::format("at most {} prompts, for whose answers the queue has room", most));
   }
   std::vector<std::vector<TokenId>> prompts;
   for (std::size_t i = 0; i < prompt->size(); ++i) {
@@ -375,8 +376,8 @@ void serve_completion(const GenerateInput& input) {
   if (!answer.max_new && !answer.has_no_limit) {
     answer.max_new = std::max(16, answer.min_new);  // as OpenAI has it
   }
-  auto prompts =
-      read_prompts(fields, *input.model, *input.limits, input.limits->choices / answer.choices);
+  const int most_prompts = std::max(1, input.model->host->most_waiting() / answer.choices);
+  auto prompts = read_prompts(fields, *input.model, *input.limits, most_prompts);
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     const std::string param = prompts.size() == 1 ? "prompt" : fmt::format("prompt[{}]", i);
     check_prompt_length(param, prompts[i].size(), *input.model, *input.limits);

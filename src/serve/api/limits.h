@@ -8,7 +8,7 @@ namespace talon {
 struct RequestLimits {
   int messages = 1024;
   int prompt_tokens = 0;  // 0: what context and cache hold
-  int choices = 16;       // n, times the prompts of a completion
+  int choices = 16;       // n
   int stop_texts = 16;
   int logit_bias = 1024;  // entries
   int top_logprobs = 20;

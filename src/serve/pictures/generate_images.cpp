@@ -155,7 +155,7 @@ class PictureFormat final : public AnswerFormat {
     Json depths = Json::array();
     for (const CellOrigin& origin : growth.origins()) depths.push_back(origin.depth);
     return {{"index", index},
-            {"seed", static_cast<std::int64_t>(head_.fields.seed + static_cast<unsigned>(index))},
+            {"seed", seed_json(head_.fields.seed + static_cast<unsigned>(index))},
             {"drafter", head_.drafter},
             {"columns", plan().columns},
             {"rows", plan().rows},
