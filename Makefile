@@ -11,7 +11,7 @@ NINJA = ninja -C $(BUILD) -j $(JOBS) --quiet
 CONFIGURE = configure() { cmake -S . -B $(BUILD) -G Ninja "$$@" $(CMAKE_FLAGS) > $(BUILD).log 2>&1 || { cat $(BUILD).log >&2; return 1; }; \
   mv $(BUILD).log $(BUILD)/configure.log; }; configure
 
-.PHONY: help demo test clients openapi endurance crowd deploy-check image-check service-check quick build setup trainer asan tsan library-sanitize fuzz fuzz-long golden exactness bench converted field learn mixtures policies picture images image-bench pages page-test format check bridge-test tidy \
+.PHONY: help demo test clients openapi endurance crowd deploy-check image-check service-check quick build setup trainer asan tsan library-sanitize fuzz fuzz-long golden exactness bench converted llama-source field learn mixtures policies picture images image-bench pages page-test format check bridge-test tidy \
   signature install install-library library-test deb python python-test notebook clean
 
 help: ## this list
@@ -135,8 +135,12 @@ exactness: setup ## the full product of the exactness test on SmolLM2 (two hours
 bench: build ## the table of the README: plain and drafted decoding beside llama.cpp in one interleaved run
 	@scripts/bench.sh $(BUILD)/talon
 
-converted: build ## models converted to GGUF, in Talon and in llama.cpp: the same answers (some minutes)
-	@python3 bench/converted.py $(BUILD)/talon $$(scripts/llama_cpp.sh)
+converted: build ## models converted to GGUF, in Talon and in llama.cpp (PEER=source: the newer one): the same answers (some minutes)
+	@folder=$$(scripts/llama_cpp.sh $(PEER)) && python3 bench/converted.py $(BUILD)/talon "$$folder"
+
+llama-source: ## a second, newer llama.cpp to compare with, built from source (pip; 15 minutes, once)
+	@scripts/setup.sh build pull
+	@scripts/llama_cpp.sh source
 
 field: build ## the methods of the field on the same models and questions, one page (FIELD_QUESTIONS=1: a try; goes on where it was stopped)
 	@scripts/field.sh $(BUILD)/talon

@@ -1,8 +1,9 @@
 """Plain decoding, prefill and eight-row checks of Talon and llama.cpp on the same files, in one interleaved run.
 
-usage: bench/peer.py TALON PEER_FOLDER MODEL.gguf... [--rounds 5] [--threads N] [--no-text] [--out FILE.jsonl]
+usage: bench/peer.py TALON PEER_FOLDER MODEL.gguf... [--also BUILD=FOLDER] [--rounds 5] [--threads N] [--no-text] [--out FILE.jsonl]
 
-PEER_FOLDER holds llama-bench and llama-batched-bench of the npm package u-llm-server 2.9.1 (scripts/bench.sh unpacks it). Each round
+PEER_FOLDER holds llama-bench and llama-batched-bench, as scripts/llama_cpp.sh prints it. --also: another build of them, whose numbers
+stand beside as peer@BUILD_... and ratio@BUILD_...; may be repeated. Each round
 runs each program once, in turn, another one first each time, so that a noisy machine hits both; medians and the spread are reported,
 and the measured read bandwidth stands beside them. --threads: of both, by default as many as Talon takes by itself. --no-text: models
 without a tokenizer, whose plain decoding is that of the one-row checks. --out: a line for each model is put there as soon as it is
@@ -12,6 +13,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -24,6 +26,14 @@ def run(command: list[str], **kwargs) -> str:
     if done.returncode != 0:
         sys.exit(f"{command[0]} failed:\n{done.stderr[-2000:]}")
     return done.stdout
+
+
+def version_of(peer: pathlib.Path) -> str:
+    """What the programs say that they are."""
+    done = subprocess.run([str(peer / "llama-batched-bench"), "--version"], capture_output=True, text=True,
+                          env={**os.environ, "LD_LIBRARY_PATH": str(peer)})
+    told = [line for line in (done.stderr + done.stdout).splitlines() if line.startswith("version: ")]
+    return told[0].removeprefix("version: ") if told else "unknown"
 
 
 def peer_plain(peer: pathlib.Path, model: str, threads: int) -> dict:
@@ -77,6 +87,14 @@ def talon_plain(talon: str, model: str, threads: int) -> dict:
     return {"decode_tok_s": next(json.loads(line)["tok_s"] for line in out.splitlines() if '"tok_s"' in line)}
 
 
+def build(text: str) -> tuple[str, pathlib.Path]:
+    """BUILD=FOLDER as the end of the names of its numbers, and its folder."""
+    name, equals, folder = text.partition("=")
+    if not equals or not re.fullmatch(r"[\w.-]+", name):
+        raise argparse.ArgumentTypeError(f"expected BUILD=FOLDER, got {text}")
+    return f"@{name}", pathlib.Path(folder)
+
+
 def put(line: dict, out: pathlib.Path) -> None:
     """In place of an earlier line of the model, or behind the others."""
     lines = [json.loads(text) for text in out.read_text().splitlines()] if out.exists() else []
@@ -97,29 +115,33 @@ def main() -> None:
     parser.add_argument("talon")
     parser.add_argument("peer", type=pathlib.Path)
     parser.add_argument("models", nargs="+")
+    parser.add_argument("--also", type=build, action="append", default=[])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--no-text", action="store_true")
     parser.add_argument("--out", type=pathlib.Path)
     args = parser.parse_args()
+    builds = {"": args.peer, **dict(args.also)}
     about = provenance(args.talon, args.threads)
+    about["engines"] = {f"llama.cpp{name}": version_of(folder) for name, folder in builds.items()}
     for model in args.models:
         samples: dict[str, list[float]] = {}
         for number in range(args.rounds):
-            plain = [] if args.no_text else [("talon", talon_plain), ("peer", peer_plain)]
-            turns = [*plain, ("talon", talon_rows), ("peer", peer_rows)]
+            plain, rows = ([("talon", args.talon, ours), *((f"peer{name}", folder, theirs) for name, folder in builds.items())]
+                           for ours, theirs in ((talon_plain, peer_plain), (talon_rows, peer_rows)))
+            turns = rows if args.no_text else plain + rows
             begin = number % len(turns)
-            for prefix, measure in turns[begin:] + turns[:begin]:
-                first = args.talon if prefix == "talon" else args.peer
-                for key, value in measure(first, model, about["threads"]).items():
+            for prefix, program, measure in turns[begin:] + turns[:begin]:
+                for key, value in measure(program, model, about["threads"]).items():
                     samples.setdefault(f"{prefix}_{key}", []).append(value)
         line = {"model": pathlib.Path(model).name, "rounds": args.rounds, **about}
         for key, values in samples.items():
             line[key] = spread(values)
-        for key in () if args.no_text else ("decode_tok_s", "prefill_tok_s"):
-            line[f"ratio_{key}"] = spread([a / b for a, b in zip(samples[f"talon_{key}"], samples[f"peer_{key}"])])
-        for key in ("ms_1", "ms_8"):
-            line[f"ratio_{key}"] = spread([b / a for a, b in zip(samples[f"talon_{key}"], samples[f"peer_{key}"])])
+        for name in builds:
+            for key in () if args.no_text else ("decode_tok_s", "prefill_tok_s"):
+                line[f"ratio{name}_{key}"] = spread([a / b for a, b in zip(samples[f"talon_{key}"], samples[f"peer{name}_{key}"])])
+            for key in ("ms_1", "ms_8"):
+                line[f"ratio{name}_{key}"] = spread([b / a for a, b in zip(samples[f"talon_{key}"], samples[f"peer{name}_{key}"])])
         print(json.dumps(line), flush=True)
         if args.out:
             put(line, args.out)

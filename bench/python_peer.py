@@ -7,7 +7,7 @@ ENGINE: transformers (weights of the file as float32) or openvino (OpenVINO GenA
 KIND: prompt-lookup; draft (transformers: assisted generation with the model in --draft); of openvino what
 bench/openvino_eagle3.py has made of the model and the head in --draft, in FOLDER: eagle3, or none, which is plain
 decoding of the same weights.
-GET /health answers once the model is loaded. POST /completion takes the fields of llama.cpp's server that it knows and
+GET /health answers once the model is loaded, GET /props says as "build_info" which engine it is. POST /completion takes the fields of llama.cpp's server that it knows and
 answers "tokens" without the end token, an empty "content" and "timings"; decoding is all after the first token.
 scripts/python_peer.sh installs what it needs.
 """
@@ -26,6 +26,8 @@ HEAD_TOKENS = 3  # of a head's chain
 class Transformers:
     def __init__(self, args: argparse.Namespace):
         import torch
+        import transformers
+        self.version = f"transformers {transformers.__version__}, torch {torch.__version__}"
         self.torch = torch
         torch.set_num_threads(args.threads)
         self.model = self.load(args.model)
@@ -82,6 +84,7 @@ class OpenVino:
     def __init__(self, args: argparse.Namespace):
         import openvino_genai
         self.genai = openvino_genai
+        self.version = f"openvino_genai {openvino_genai.__version__}"
         settings = {"INFERENCE_NUM_THREADS": args.threads}
         model = args.model
         self.lookup = args.speculation == "prompt-lookup"
@@ -170,7 +173,10 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def do_GET(self) -> None:
-        self.send(200 if self.path == "/health" else 404, {})
+        if self.path == "/props":
+            self.send(200, {"build_info": self.server.engine.version})
+        else:
+            self.send(200 if self.path == "/health" else 404, {})
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

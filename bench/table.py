@@ -126,16 +126,29 @@ def spec_table(run: dict) -> list[str]:
 
 
 def peer_table(file: pathlib.Path) -> list[str]:
-    rows = ["## Single forwards beside llama.cpp's own benchmark programs", "", "| | Talon | llama.cpp | ratio |", "|---|---|---|---|"]
-    for line in map(json.loads, file.read_text().splitlines()):
+    """A column for each build of llama.cpp that the file has numbers of."""
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    builds = list(dict.fromkeys(key.removeprefix("peer").removesuffix("_ms_8")
+                                for line in lines for key in line if key.startswith("peer") and key.endswith("_ms_8")))
+    rows = ["## Single forwards beside llama.cpp's own benchmark programs", "",
+            f"| | Talon |{''.join(f' llama.cpp{build} | ratio |' for build in builds)}", "|---" * (2 + 2 * len(builds)) + "|"]
+    for line in lines:
         limit = line["talon_bandwidth_gb_s"]["median"] * 1e9 / line["talon_weights_bytes"]["median"]
         told = f"; {computed_on(line['threads'], line)}, {line['date'][:10]}, {line['commit']}" if "commit" in line else ""
-        rows.append(f"| **{line['model'].removesuffix('.gguf')}**, bound {limit:.0f} tok/s{told} | | | |")
+        rows.append(f"| **{line['model'].removesuffix('.gguf')}**, bound {limit:.0f} tok/s{told} |{' |' * (1 + 2 * len(builds))}")
         for key, name, digits in (("decode_tok_s", "plain decoding, tok/s", 1), ("prefill_tok_s", "prefill of 512, tok/s", 0)):
-            rows.append(f"| {name} | {spread(line[f'talon_{key}'], digits)} | {spread(line[f'peer_{key}'], digits)} | "
-                        f"{spread(line[f'ratio_{key}'], 2)} |")
-        rows.append(f"| 8 rows checked, times one row | {spread(line['talon_c8'], 2)} | {spread(line['peer_c8'], 2)} | |")
+            cells = [cell_of(line, f"talon_{key}", digits)]
+            for build in builds:
+                cells += [cell_of(line, f"peer{build}_{key}", digits), cell_of(line, f"ratio{build}_{key}", 2)]
+            rows.append(f"| {name} | {' | '.join(cells)} |")
+        theirs = "".join(f" {cell_of(line, f'peer{build}_c8', 2)} | |" for build in builds)
+        rows.append(f"| 8 rows checked, times one row | {spread(line['talon_c8'], 2)} |{theirs}")
     return rows
+
+
+def cell_of(line: dict, key: str, digits: int) -> str:
+    """A dash for a build that was not measured on the model."""
+    return spread(line[key], digits) if key in line else "–"
 
 
 def policies_page(file: pathlib.Path) -> str:

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Reproduces the tables of the README and of docs/results.md on the development questions of Spec-Bench, each in one interleaved run:
 # plain decoding beside what drafts for the model by itself and its parts, at several temperatures; greedily, every drafter that has what it
-# needs, and llama.cpp; then plain decoding, prefill and checks of many rows beside llama.cpp's own benchmark programs.
+# needs, and llama.cpp; then plain decoding, prefill and checks of many rows beside llama.cpp's own benchmark programs. Where
+# `scripts/llama_cpp.sh source` has built a second llama.cpp, it is measured, too (llama.cpp@source).
 # A run that was cut short goes on where it stopped. usage: scripts/bench.sh TALON, with in the environment
 #   BENCH_MODEL=M       of the catalogue (default smollm2)
 #   BENCH_QUESTIONS=N   first questions of each category only; 2 take about three minutes (default: all, an hour and more)
@@ -24,6 +25,10 @@ if [ "$limit$category" != 0 ] || [[ ${BENCH_TEMPERATURES:-none}${BENCH_METHODS:-
 results=${BENCH_RESULTS:-$results}
 rounds=${BENCH_ROUNDS:-$([ "$limit$category$model" = 0smollm2 ] && echo 5 || echo 0)}
 peer=$(scripts/llama_cpp.sh)
+llamas=("llama.cpp=$peer") also=()
+if source=$(scripts/llama_cpp.sh source --built); then
+  llamas+=("llama.cpp@source=$source") also=(--also "source=$source")
+fi
 
 "$talon" pull "$model" --models downloads > /dev/null
 # Results bear the name of the kernels, so that those of machines with other instructions stand beside them.
@@ -39,12 +44,12 @@ if [ -e "models/$model-eagle3" ]; then
   methods+=,eagle3:head=models/$model-eagle3+suffix
   automatic+=,eagle3:head=models/$model-eagle3,eagle3:head=models/$model-eagle3+suffix
 fi
-methods+=,peer:llama.cpp=$peer,peer:llama.cpp:ngram-simple=$peer
+for llama in "${llamas[@]}"; do methods+=,peer:$llama,peer:${llama%%=*}:ngram-simple=${llama#*=}; done
 if [ -e "models/$model-eagle3" ]; then
   head=build/bench/$model-eagle3.gguf # llama.cpp wants the output rows, which the head leaves to the model
   mkdir -p build/bench
   "$talon" convert "models/$model-eagle3" -m "$model" --models downloads -o "$head" > /dev/null
-  methods+=,peer:llama.cpp:draft-eagle3=$peer#$head
+  for llama in "${llamas[@]}"; do methods+=,peer:${llama%%=*}:draft-eagle3=${llama#*=}#$head; done
 fi
 methods=${BENCH_METHODS:-$methods}
 
@@ -70,7 +75,7 @@ if [ "$rounds" != 0 ]; then
   for peer_model in smollm2 tinyllama; do "$talon" pull $peer_model --models downloads > /dev/null; done
   python3 bench/converted.py "$talon" "$peer" > "$work/converted.jsonl" || status=1
   python3 bench/peer.py "$talon" "$peer" downloads/smollm2/*.gguf downloads/tinyllama/*.gguf --rounds "$rounds" \
-    --out "$results/peer_$kernels.jsonl" || status=1
+    "${also[@]}" --out "$results/peer_$kernels.jsonl" || status=1
 fi
 if [ "$results" = bench/results ]; then python3 bench/table.py bench/results; fi
 exit $status

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The methods of the field on the same models and questions, at temperatures 0 and 1: one interleaved `talon bench spec` a model, then all
 # of them as one page (build/field/page/field.html) and, where all questions were asked, as lines that others can cite (bench/results).
-# Methods that need a head run where models/MODEL-METHOD is, `draft` with models/MODEL-draft, `mtp` also where the model has a prediction
-# layer. Stop it at any moment: the same command goes on.
+# Methods that need a head run where models/MODEL-METHOD is (`eagle` with that of `eagle2`), `draft` with models/MODEL-draft, `mtp` also
+# where the model has a prediction layer. Stop it at any moment: the same command goes on.
 # usage: scripts/field.sh TALON, with in the environment
 #   FIELD_MODELS="M N"      of the catalogue (default: smollm2 tinyllama)
 #   FIELD_QUESTIONS=N       first questions of each subtask only (default: all, many hours)
@@ -10,35 +10,43 @@
 #   FIELD_METHODS=M,N       instead of the methods below
 #   FIELD_TOKENS=N          most of an answer (default 128)
 #   FIELD_REPEATS=N         answers of each, medians count (default 1)
-#   FIELD_PEERS="P Q"       other engines (default: llama.cpp openvino; transformers, openvino-eagle3: 6 GB), 0: none. What cannot be had
-#                           is left out, and said. transformers also drafts with the model of `draft`. Of models whose EAGLE-3 head is a
-#                           GGUF file, openvino-eagle3 drafts with the same head
+#   FIELD_PEERS="P Q"       other engines (default: llama.cpp openvino, and llama.cpp@source, a newer one, where scripts/llama_cpp.sh has
+#                           built it; transformers, openvino-eagle3: 6 GB), 0: none. What cannot be had is left out, and said.
+#                           transformers also drafts with the model of `draft`, llama.cpp with the EAGLE-3 head of the model, and
+#                           openvino-eagle3 with the same where it is a GGUF file
 set -euo pipefail
 cd "$(dirname "$0")/.."
 talon=$1
 work=build/field
 build=$(sha256sum < "$talon" | cut -c -8)
 mkdir -p $work bench/results
-peers= eagle3= assisted=
-for peer in ${FIELD_PEERS:-llama.cpp openvino}; do
+peers= llamas=() eagle3= assisted=
+usual="llama.cpp openvino"
+if scripts/llama_cpp.sh source --built > /dev/null; then usual="llama.cpp llama.cpp@source openvino"; fi
+for peer in ${FIELD_PEERS:-$usual}; do
   case $peer in
     0) ;;
-    llama.cpp) if place=$(scripts/llama_cpp.sh); then
-        peers+=,peer:llama.cpp=$place,peer:llama.cpp:ngram-simple=$place; continue; fi ;;
+    llama.cpp | llama.cpp@source)
+      kind=${peer#llama.cpp} kind=${kind#@}
+      if place=$(scripts/llama_cpp.sh "${kind:-npm}"); then
+        peers+=,peer:$peer=$place,peer:$peer:ngram-simple=$place
+        llamas+=("$peer=$place")
+        continue; fi ;;
     openvino | transformers) if place=$(scripts/python_peer.sh $peer); then
         peers+=,peer:$peer=$place,peer:$peer:prompt-lookup=$place
         [ $peer = openvino ] || assisted=$place
         continue; fi ;;
     openvino-eagle3) eagle3=1; continue ;;
-    *) echo "FIELD_PEERS: expected llama.cpp, openvino, openvino-eagle3, transformers or 0, got $peer" >&2; exit 2 ;;
+    *) echo "FIELD_PEERS: expected llama.cpp, llama.cpp@source, openvino, openvino-eagle3, transformers or 0, got $peer" >&2; exit 2 ;;
   esac
   [ $peer = 0 ] || echo "without $peer" >&2
 done
 
 methods_of() { # MODEL
-  local list=none,ngram,suffix,jacobi,lookahead drafter head place draft mtp= drafts=()
+  local list=none,ngram,suffix,jacobi,lookahead drafter head place draft llama mtp= drafts=()
   for drafter in medusa eagle eagle2 eagle3 dflash dspark peagle; do
     head=models/$1-$drafter
+    if [ $drafter = eagle ]; then head=models/$1-eagle2; fi # the same head with another tree
     if [ -e "$head" ]; then list+=,$drafter:head=$head; fi
   done
   if [ -e "models/$1-mtp" ]; then mtp=mtp:head=models/$1-mtp
@@ -65,11 +73,14 @@ methods_of() { # MODEL
     if [ -e "$head" ]; then list+=,$drafter:head=$head+suffix; fi
   done
   head=$work/$1-eagle3.gguf # with the output rows, which the head that ships leaves to the model
-  if [ -n "$eagle3" ] && [ -e "models/$1-eagle3/head.gguf" ]; then
-    if "$talon" convert "models/$1-eagle3" -m "$1" --models downloads -o "$head" > /dev/null \
-      && place=$(scripts/python_peer.sh openvino-eagle3 "downloads/$1"/*.gguf "$head"); then
-      list+=,peer:openvino:none=$place#$head,peer:openvino:eagle3=$place#$head
-    else echo "without openvino-eagle3" >&2; fi
+  if [ -n "${llamas[*]}$eagle3" ] && [ -e "models/$1-eagle3" ]; then
+    if "$talon" convert "models/$1-eagle3" -m "$1" --models downloads -o "$head" > /dev/null; then
+      for llama in "${llamas[@]}"; do list+=,peer:${llama%%=*}:draft-eagle3=${llama#*=}#$head; done
+      if [ -z "$eagle3" ] || [ ! -e "models/$1-eagle3/head.gguf" ]; then :
+      elif place=$(scripts/python_peer.sh openvino-eagle3 "downloads/$1"/*.gguf "$head"); then
+        list+=,peer:openvino:none=$place#$head,peer:openvino:eagle3=$place#$head
+      else echo "without openvino-eagle3" >&2; fi
+    else echo "without other engines that draft with the EAGLE-3 head of $1" >&2; fi
   fi
   head=$work/$1-draft.gguf # as transformers reads it
   if [ -n "$assisted" ] && [ ${#drafts[@]} -gt 0 ]; then

@@ -13,6 +13,7 @@ TEST(ShortMethodName, LeavesOutHeadsAndFolders) {
       {"draft:model=self,skip=8/10", "draft:model=self,skip=8/10"},
       {"draft:model=self,stage=eagle3,stage_head=models/a", "draft:model=self,stage=eagle3"},
       {"peer:llama.cpp:ngram-simple", "peer:llama.cpp:ngram-simple"},
+      {"peer:llama.cpp@source:draft-eagle3", "peer:llama.cpp@source:draft-eagle3"},
       {"eagle2:head=a@policy=static:children=4/2@verify=lantern:codebook=m/vq.pt,k=10,lambda=2",
        "eagle2@policy=static:children=4/2@verify=lantern:k=10,lambda=2"},
       {"none", "none"},

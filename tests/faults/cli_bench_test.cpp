@@ -230,7 +230,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-    def do_GET(self): self.reply({"status": "ok"})
+    def do_GET(self): self.reply({"status": "ok", "build_info": "b7-abc"})
     def do_POST(self):
         if Handler.answers == 0: os._exit(1)
         Handler.answers -= 1
@@ -263,6 +263,7 @@ TEST(BenchSpec, GoesOnWithoutAPeerThatDies) {
     EXPECT_TRUE(lines[dead - 1]["tok_s"].is_number()) << "plain decoding goes on";
   }
   EXPECT_EQ(lines[6]["summary"]["peer:llama.cpp"]["failed"], 2);
+  EXPECT_EQ(lines[6]["engines"], Json({{"llama.cpp", "b7-abc"}}));
 }
 
 /// Those of the README and of docs/results.md, of runs in which a peer gave no answer at all.

@@ -102,7 +102,8 @@ Json LoadServer::body_of(const LoadPrompt& prompt, const SamplerOptions& sampler
       {"model", model_}, {"max_tokens", prompt.max_new}, {"seed", prompt.seed}, {"stream", true}};
   body["prompt"] = takes_ids_ ? Json(prompt.tokens) : Json(prompt.text);
   const bool is_llama = choice_.kind == LoadServerChoice::Kind::llama_cpp;
-  body.update(is_llama ? llama_sampler_fields(sampler) : endpoint_sampler_fields(sampler));
+  const int tokens = static_cast<int>(prompt.tokens.size()) + prompt.max_new;
+  body.update(is_llama ? llama_sampler_fields(sampler, tokens) : endpoint_sampler_fields(sampler));
   return body;
 }
 

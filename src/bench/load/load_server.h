@@ -13,9 +13,9 @@
 namespace talon {
 
 /// Who is asked under load:
-///   METHOD                             `talon serve` with that drafter, policy and rule
-///   peer:llama.cpp[:SPECULATION]=PATH  llama-server or its folder
-///   NAME=URL                           an endpoint with its version that is running
+///   METHOD  `talon serve` with that drafter, policy and rule
+///   peer:llama.cpp[@BUILD][:SPECULATION]=PATH  llama-server or its folder
+///   NAME=URL  an endpoint with its version that is running
 struct LoadServerChoice {
   enum class Kind { talon, llama_cpp, endpoint } kind = Kind::talon;
   std::string name;

@@ -139,6 +139,9 @@ TEST(LoadPromptTexts, ThatAreTooLongAreLeftOutAndNoneLeftIsAnError) {
 TEST(LoadServers, AreNamedByMethodPeerOrUrl) {
   EXPECT_EQ(parse_load_method("auto").name, "talon auto");
   EXPECT_EQ(parse_load_method("peer:llama.cpp=/opt").name, "llama.cpp");
+  const LoadServerChoice other = parse_load_method("peer:llama.cpp@source:ngram-simple=/opt");
+  EXPECT_EQ(other.name, "llama.cpp@source:ngram-simple") << "beside another build";
+  EXPECT_EQ(other.peer.speculation, "ngram-simple");
   EXPECT_THROW(parse_load_method("peer:openai=http://x"), UsageError);
   EXPECT_EQ(parse_load_url("mine=http://x/v1").place, "http://x/v1");
   for (const char* text : {"", "mine", "=http://x", "mine=/opt"}) {

@@ -1,6 +1,8 @@
 #include "bench/peer/peer.h"
 
 #include <algorithm>
+#include <cctype>
+#include <optional>
 
 #include "core/error.h"
 
@@ -12,6 +14,55 @@ constexpr std::string_view kLlama = "llama.cpp";
 constexpr std::string_view kAdapters[] = {"transformers", "openvino"};
 constexpr std::string_view kOpenai = "openai";
 
+/// What ENGINE[@BUILD][:SPECULATION] says.
+struct EngineText {
+  std::string_view program;
+  std::string_view with_build;
+  std::string_view speculation;
+};
+
+bool is_build_character(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_';
+}
+
+/// No program for a part that is empty, and for a build that is no word or stands behind the
+/// speculation.
+EngineText parse_engine(std::string_view text) {
+  EngineText engine;
+  const std::size_t colon = text.find(':');
+  engine.with_build = text.substr(0, colon);
+  if (colon != text.npos) engine.speculation = text.substr(colon + 1);
+  const std::size_t at = engine.with_build.find('@');
+  const bool has_build = at != text.npos;
+  const std::string_view build = has_build ? engine.with_build.substr(at + 1) : "";
+  const bool is_well_formed = !text.ends_with(':') && has_build == !build.empty() &&
+                              std::ranges::all_of(build, is_build_character) &&
+                              engine.speculation.find('@') == text.npos;
+  if (is_well_formed) engine.program = engine.with_build.substr(0, at);
+  return engine;
+}
+
+/// The kind of peer, if there is one of that name.
+std::optional<PeerChoice::Kind> kind_of(const EngineText& engine) {
+  if (engine.program == kLlama) return PeerChoice::Kind::llama_cpp;
+  if (std::ranges::find(kAdapters, engine.program) != std::end(kAdapters))
+    return PeerChoice::Kind::adapter;
+  if (engine.program == kOpenai && engine.speculation.empty()) return PeerChoice::Kind::openai;
+  return std::nullopt;
+}
+
+const char* place_of(PeerChoice::Kind kind) {
+  switch (kind) {
+    case PeerChoice::Kind::openai:
+      return "=URL";
+    case PeerChoice::Kind::adapter:
+      return "=PATH of a program that starts it";
+    case PeerChoice::Kind::llama_cpp:
+      break;
+  }
+  return "=PATH of llama-server";
+}
+
 /// Takes #DRAFT off the place.
 void take_draft(std::string_view method, PeerChoice& peer) {
   const std::size_t hash = peer.place.rfind('#');
@@ -22,7 +73,7 @@ void take_draft(std::string_view method, PeerChoice& peer) {
   throw UsageError(
       fmt::format("method \"{}\": expected {}:SPECULATION=PATH#DRAFT, with the type of "
                   "speculation and the file that it drafts with",
-                  method, peer.name.substr(0, peer.name.find(':', kPeer.size()))));
+                  method, std::string(kPeer) + peer.engine));
 }
 
 }  // namespace
@@ -30,32 +81,27 @@ void take_draft(std::string_view method, PeerChoice& peer) {
 bool is_peer(std::string_view method) { return method.starts_with(kPeer); }
 
 PeerChoice parse_peer(std::string_view method) {
-  const std::size_t equals = method.find('=');
-  PeerChoice peer;
-  peer.name = method.substr(0, equals);
-  if (equals != method.npos) peer.place = method.substr(equals + 1);
-  const std::string_view engine = std::string_view(peer.name).substr(kPeer.size());
-  const std::size_t colon = engine.find(':');
-  if (colon != engine.npos) peer.speculation = engine.substr(colon + 1);
-  const std::string_view program = engine.substr(0, colon);
-  const bool is_adapter = std::ranges::find(kAdapters, program) != std::end(kAdapters);
-  if (engine == kOpenai) {
-    peer.kind = PeerChoice::Kind::openai;
-  } else if ((program != kLlama && !is_adapter) || engine.ends_with(':')) {
+  const std::string_view name = method.substr(0, method.find('='));
+  EngineText engine;
+  if (is_peer(name)) engine = parse_engine(name.substr(kPeer.size()));
+  const std::optional<PeerChoice::Kind> kind = kind_of(engine);
+  if (!kind) {
     throw UsageError(
-        fmt::format("method \"{}\": expected peer:llama.cpp=PATH, "
-                    "peer:llama.cpp:SPECULATION=PATH[#DRAFT], the same of peer:transformers or "
-                    "peer:openvino, or peer:openai=URL",
+        fmt::format("method \"{}\": expected peer:llama.cpp[@BUILD]=PATH, "
+                    "peer:llama.cpp[@BUILD]:SPECULATION=PATH[#DRAFT], the same of "
+                    "peer:transformers or peer:openvino, or peer:openai[@BUILD]=URL",
                     method));
-  } else {
-    if (is_adapter) peer.kind = PeerChoice::Kind::adapter;
-    take_draft(method, peer);
   }
+  PeerChoice peer;
+  peer.kind = *kind;
+  peer.name = name;
+  peer.engine = engine.with_build;
+  peer.speculation = engine.speculation;
+  if (name.size() < method.size()) peer.place = method.substr(name.size() + 1);
+  if (*kind != PeerChoice::Kind::openai) take_draft(method, peer);
   if (peer.place.empty()) {
-    throw UsageError(fmt::format("method \"{}\": expected {} behind the name", method,
-                                 engine == kOpenai ? "=URL"
-                                 : is_adapter      ? "=PATH of a program that starts it"
-                                                   : "=PATH of llama-server"));
+    throw UsageError(
+        fmt::format("method \"{}\": expected {} behind the name", method, place_of(*kind)));
   }
   return peer;
 }

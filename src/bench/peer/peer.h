@@ -17,9 +17,11 @@ namespace talon {
 ///     a program that starts such an engine and answers as llama-server does (bench/python_peer.py)
 ///   peer:openai=URL[#MODEL]
 ///     an endpoint with its version: http://127.0.0.1:8000/v1
+/// @BUILD behind the engine's name tells several of its builds apart: peer:llama.cpp@source=PATH.
 struct PeerChoice {
   enum class Kind { llama_cpp, adapter, openai } kind = Kind::llama_cpp;
-  std::string name;         // "peer:llama.cpp", "peer:llama.cpp:ngram-simple", "peer:openai"
+  std::string name;         // "peer:llama.cpp", "peer:llama.cpp@source:ngram-simple", "peer:openai"
+  std::string engine;       // "llama.cpp", "llama.cpp@source"
   std::string speculation;  // empty: plain decoding
   std::string place;        // path or URL
   std::string draft;        // file of a head or a draft model; empty: none

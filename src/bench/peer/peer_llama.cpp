@@ -30,6 +30,15 @@ void expect_adapter_knows(const std::string& name, const SamplerOptions& sampler
   }
 }
 
+/// What the server at `url` says that it is; empty if it does not.
+std::string build_info_of(const std::string& doing, const std::string& url) {
+  const HttpReply reply = http_request(doing, url + "/props");
+  const Json props = Json::parse(reply.body, nullptr, false);
+  if (!props.is_object() || !props.contains("build_info")) return "";
+  const Json& build = props["build_info"];
+  return build.is_string() ? build.get<std::string>() : "";
+}
+
 /// llama.cpp's server, one slot, nothing remembered between prompts; or a program that talks like
 /// it for another engine.
 class LlamaPeer : public Contestant {
@@ -40,10 +49,13 @@ class LlamaPeer : public Contestant {
         tokenizer_(setting.tokenizer),
         server_(is_adapter_ ? adapter_command(choice, setting)
                             : llama_server_command(choice, setting, /*slots=*/1, "0")) {
-    server_.await_ready("start " + name_);
+    const std::string doing = "start " + name_;
+    server_.await_ready(doing);
+    version_ = build_info_of(doing, server_.url());
   }
 
   const std::string& name() const override { return name_; }
+  std::string version() const override { return version_; }
   bool claims_same_tokens() const override { return false; }
 
   TurnAnswer answer(const Request& request, const StopFlag* stop) override {
@@ -68,7 +80,8 @@ class LlamaPeer : public Contestant {
                  {"seed", request.seed},
                  {"cache_prompt", false},
                  {"return_tokens", true}};
-    body.update(llama_sampler_fields(request.sampler));
+    const int tokens = static_cast<int>(request.prompt.size()) + request.max_new;
+    body.update(llama_sampler_fields(request.sampler, tokens));
     return body;
   }
 
@@ -101,6 +114,7 @@ class LlamaPeer : public Contestant {
   }
 
   std::string name_;
+  std::string version_;
   bool is_adapter_;
   const Tokenizer& tokenizer_;
   ServerProcess server_;

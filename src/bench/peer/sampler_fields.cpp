@@ -4,7 +4,7 @@
 
 namespace talon {
 
-Json llama_sampler_fields(const SamplerOptions& sampler) {
+Json llama_sampler_fields(const SamplerOptions& sampler, int tokens) {
   // The most probable token is the same with 1, which spares it a softmax over the vocabulary.
   const int top_k = sampler.temperature == 0 ? 1 : sampler.top_k;
   Json bias = Json::array();
@@ -16,7 +16,7 @@ Json llama_sampler_fields(const SamplerOptions& sampler) {
                  {"min_p", sampler.min_p},
                  {"typical_p", sampler.typical_p},
                  {"repeat_penalty", sampler.repetition_penalty},
-                 {"repeat_last_n", sampler.penalty_window > 0 ? sampler.penalty_window : -1},
+                 {"repeat_last_n", sampler.penalty_window > 0 ? sampler.penalty_window : tokens},
                  {"presence_penalty", sampler.presence_penalty},
                  {"frequency_penalty", sampler.frequency_penalty},
                  {"logit_bias", std::move(bias)}};

@@ -28,6 +28,8 @@ class Contestant {
   virtual ~Contestant() = default;
   /// How the results name it.
   virtual const std::string& name() const = 0;
+  /// What another engine says that it is, "b9844-6c5de1cc8"; empty where it says nothing.
+  virtual std::string version() const { return ""; }
   /// Whether its tokens must be those of plain decoding. Then a question that it answers otherwise
   /// is a failure and counts in no mean; else (a relaxed rule, another engine's arithmetic) it is
   /// only marked.

@@ -209,6 +209,9 @@ std::string about(const Json& run) {
   }
   if (run.contains("machine") && run["machine"].is_object())
     text += " · " + run["machine"].value("processor", "");
+  const Json engines = run.value("engines", Json::object());
+  for (const auto& [engine, version] : engines.items())
+    text += fmt::format(" · {} {}", engine, version.get<std::string>());
   if (run.value("partial", false)) text += " · stopped early";
   return text;
 }

@@ -72,6 +72,7 @@ TEST(Field, TimesAreOfARoundAndThePassIsThatOfPlainDecoding) {
 
 TEST(Field, ThePageHasTheModelsBesideEachOtherAndEveryMethodsTimes) {
   std::vector<SpecFile> runs = {run_of("a"), run_of("b")};
+  runs[0].closing["engines"] = {{"llama.cpp", "b9844-6c5"}, {"llama.cpp@source", "b0-0c1"}};
   std::erase_if(runs[1].lines, [](const auto& line) { return line.cell.method != "none"; });
   const Report report = field_report(field_lines(runs));
   ASSERT_EQ(report.tables.size(), 4U);  // two temperatures, times, kinds
@@ -80,7 +81,8 @@ TEST(Field, ThePageHasTheModelsBesideEachOtherAndEveryMethodsTimes) {
   EXPECT_EQ(cold.rows[1], (std::vector<std::string>{"eagle3+suffix", "2.00, tau 2.50", "–"}));
   EXPECT_EQ(report.tables[2].table.rows.size(), 2U * 2 + 2);
   EXPECT_EQ(report.tables[3].table.columns.back(), "qa");
-  EXPECT_EQ(report.notes[0], "a, 4 questions · 1a2b3c4");
+  EXPECT_EQ(report.notes[0],
+            "a, 4 questions · 1a2b3c4 · llama.cpp b9844-6c5 · llama.cpp@source b0-0c1");
   EXPECT_NE(field_markdown(field_lines(runs)).find("| eagle3+suffix |"), std::string::npos);
 }
 

@@ -36,7 +36,7 @@ class BenchLoad : public Command {
     add_model_flag(*app_, model_);
     app_->add_option("--methods", methods_,
                      "talon serve with DRAFTER[@policy=POLICY], started here; "
-                     "peer:llama.cpp=PATH of llama-server. The first is the measure")
+                     "peer:llama.cpp[@BUILD]=PATH of llama-server. The first is the measure")
         ->type_name("M1,M2,...")
         ->capture_default_str();
     app_->add_option("--url", urls_, "an endpoint that is running, such as x=http://host:8000/v1")

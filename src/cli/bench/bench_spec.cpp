@@ -57,7 +57,7 @@ class BenchSpec : public Command {
     add_model_flag(*app_, model_);
     app_->add_option("--methods", list_,
                      "DRAFTER[@policy=POLICY][@verify=RULE]; none is added where it is missing. "
-                     "Other engines: peer:llama.cpp[:SPECULATION]=PATH[#DRAFT.gguf] of "
+                     "Other engines: peer:llama.cpp[@BUILD][:SPECULATION]=PATH[#DRAFT.gguf] of "
                      "llama-server, peer:transformers and peer:openvino likewise of a program that "
                      "scripts/python_peer.sh makes, peer:openai=URL[#MODEL]")
         ->type_name("M1,M2,...")
@@ -83,7 +83,8 @@ class BenchSpec : public Command {
     app_->add_option("--report", report_, "write spec.html, spec.md and spec.jsonl there")
         ->type_name("DIR")
         ->check(no_empty_text);
-    app_->add_option("--trace", trace_, "write every round of each drafting method there")
+    app_->add_option("--trace", trace_,
+                     "write every round of each drafting method there, of one temperature")
         ->type_name("DIR")
         ->check(no_empty_text);
     app_->add_flag("--every-position", decode_.every_position,
@@ -155,6 +156,12 @@ class BenchSpec : public Command {
     require_each_once("--methods", methods_);
     if (decode_.every_position && trace_.empty())
       throw UsageError("--every-position: only makes sense with --trace");
+    if (!trace_.empty() && settings_.temperatures.size() > 1) {
+      throw UsageError(
+          fmt::format("--trace: expected one --temperature, since a replay would learn of greedy "
+                      "and drawn answers alike, found {}",
+                      settings_.temperatures.size()));
+    }
   }
 
   /// Lines and traces name the drafter that auto stands for.
@@ -281,6 +288,7 @@ class BenchSpec : public Command {
     closing["skipped"] = skipped;
     closing["partial"] = !finished;
     closing["weights_bytes"] = opened.model.weight_bytes;
+    add_engines(closing, contestants);
     add_bandwidth(closing, cells);
     add_summaries(closing, cells);
     lines.push_back(closing);
@@ -298,6 +306,16 @@ class BenchSpec : public Command {
     for (const Question& question : questions) all.emplace(question.id.dump(), question.category);
     for (const SpecCell& cell : cells) all.emplace(cell.question_id.dump(), cell.category);
     return all.size();
+  }
+
+  /// What other engines say that they are, by the names of results without "peer:".
+  void add_engines(Json& closing, const Contestants& contestants) const {
+    for (const auto& contestant : contestants) {
+      const auto peer = peers_.find(contestant->name());
+      if (peer == peers_.end()) continue;
+      const std::string version = contestant->version();
+      if (!version.empty()) closing["engines"][peer->second.engine] = version;
+    }
   }
 
   static void add_bandwidth(Json& closing, const std::vector<SpecCell>& cells) {
