@@ -10,6 +10,8 @@
 #include <random>
 #include <vector>
 
+#include "sample/sampler.h"
+
 namespace talon::race_test {
 namespace {
 
@@ -55,6 +57,25 @@ TEST(ExactLog, IsTheLogarithmToTheLastBits) {
   EXPECT_EQ(exact_log(1), 0);
   for (const double near_one : {1 + 0x1p-52, 1 - 0x1p-53, 1 + 0x1p-30}) {
     EXPECT_NEAR(exact_log(near_one) / std::log(near_one), 1, 1e-15);
+  }
+}
+
+/// Two kinds of tokens, each half of the law, are equally odd but for the last bits, which the
+/// logarithms of math libraries round as they like.
+TEST(ExactLog, DecidesWhatTypicalPKeepsOfTokensThatAreEquallyOdd) {
+  struct Tie {
+    int likely, unlikely;  // tokens of each kind
+    double temperature;
+  };
+  for (const Tie& tie : {Tie{2, 9, 0x1.546873a026ffcp-1}, Tie{2, 11, 0x1.2c566eda05030p-1},
+                         Tie{3, 6, 0x1.71547652b82fcp+0}, Tie{5, 11, 0x1.44af450c77724p+0},
+                         Tie{6, 13, 0x1.4b188cbd72fb6p+0}, Tie{6, 19, 0x1.bc2eb48b21d7bp-1}}) {
+    std::vector<float> logits(static_cast<std::size_t>(tie.likely), 0.0F);
+    logits.resize(static_cast<std::size_t>(tie.likely + tie.unlikely), -1.0F);
+    Sampler sampler({.temperature = tie.temperature, .typical_p = 1e-9}, tie.likely + tie.unlikely);
+    const auto kept = sampler.distribution_by_token(logits, {});
+    ASSERT_EQ(kept.size(), 1U);
+    EXPECT_EQ(kept[0].token, tie.likely) << "the first unlikely one of " << tie.unlikely;
   }
 }
 

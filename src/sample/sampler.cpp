@@ -376,15 +376,17 @@ void Sampler::cut() {
 }
 
 /// Locally typical sampling: the candidates whose surprise is nearest to the mean surprise, until
-/// they hold `mass`.
+/// they hold `mass`. By a logarithm that has the same bits on every machine, and takes no subnormal
+/// numbers: tokens so unlikely are the oddest.
 void Sampler::keep_typical(double mass) {
   const double sum = total(candidates_);
   double entropy = 0;
   odd_.clear();
   for (const Candidate& candidate : candidates_) {
     const double p = candidate.p / sum;
-    const double log_p = p > 0 ? std::log(p) : -std::numeric_limits<double>::infinity();
-    if (p > 0) entropy -= p * log_p;
+    const bool is_normal = p >= std::numeric_limits<double>::min();
+    const double log_p = is_normal ? exact_log(p) : -std::numeric_limits<double>::infinity();
+    if (is_normal) entropy -= p * log_p;
     odd_.push_back({candidate, log_p});
   }
   for (OddCandidate& candidate : odd_) candidate.oddity = std::abs(-candidate.oddity - entropy);

@@ -258,6 +258,14 @@ TEST(SampledRules, DoNotDrawWithTheNoiseOfTheRace) {
   }
 }
 
+/// All others would be biased, or draft other texts.
+TEST(SampledRules, FollowAloneLetsDraftsKnowTheNoiseOfTheRace) {
+  for (const VerifierEntry& entry : verifiers()) {
+    EXPECT_EQ(make_verifier(entry.name)->drafts_may_know_noise(), entry.name == "follow")
+        << entry.name;
+  }
+}
+
 TEST(SampledRules, AnswerTheSameAgain) {
   for (const VerifierEntry& entry : verifiers()) {
     const auto rule = named(entry.name.data());
