@@ -246,6 +246,15 @@ TEST(Pictures, HostileModelsAreRefusedByName) {
                         tensor(file, "layers.1.attention.wo.weight").shape = {64, 256};
                       }),
            "\"layers.1.attention.wo.weight\": expected [128, 128]");
+  contains(refusal_of(open_classes,
+                      [&](Checkpoint& file) {
+                        for (const char* layer : {"layers.0.", "layers.1."})
+                          tensor(file, layer + std::string("attention.wqkv.weight")).name =
+                              layer + std::string("attention.wq.weight");
+                        file.by_name.clear();
+                      }),
+           "the folder with config.json that transformers' scripts make of the files of Llama and "
+           "Chameleon, found \"layers.0.attention.wq.weight\"");
   contains(refusal_of(open_words, [](Checkpoint& file) { file.metadata["grid"] = {3}; }), "grid");
   contains(refusal_of(open_words,
                       [](Checkpoint& file) {

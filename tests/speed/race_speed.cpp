@@ -1,6 +1,6 @@
 // What drawing one token takes, over a vocabulary of SmolLM2's size: the race (sample/race.h) with
 // the instructions of each set, beside the inverse of the cumulative distribution, which weighs
-// every token. The argument is the temperature in tenths.
+// every token. The argument is the temperature in tenths. `codes` draws as pictures are drawn.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
@@ -104,6 +104,21 @@ void sampler(benchmark::State& state, SamplerOptions options) {
   }
 }
 
+/// One of 16,384 codes of a flat row, of which the largest `top_k` can be drawn; 0: all.
+void codes(benchmark::State& state) {
+  constexpr int kCodes = 16384;
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal(0, 2.5F);
+  std::vector<float> logits(kCodes);
+  for (float& logit : logits) logit = normal(random);
+  SamplerOptions options{.temperature = 1};
+  options.top_k = static_cast<int>(state.range(0));
+  Sampler drawing(options, kCodes);
+  const PositionRandom stream(1, 0);
+  std::uint64_t position = 0;
+  for (auto _ : state) benchmark::DoNotOptimize(drawing.sample(logits, {}, stream, position++));
+}
+
 const bool registered = [] {
   using benchmark::kMicrosecond;
   benchmark::RegisterBenchmark("inverse", inverse)->Arg(10)->Unit(kMicrosecond);
@@ -128,6 +143,11 @@ const bool registered = [] {
         std::pair{"sample typical_p .9", SamplerOptions{.typical_p = 0.9}}}) {
     benchmark::RegisterBenchmark(name, sampler, options)->Arg(10)->Unit(kMicrosecond);
   }
+  benchmark::RegisterBenchmark("codes, top_k", codes)
+      ->Arg(0)
+      ->Arg(1000)
+      ->Arg(2000)
+      ->Unit(kMicrosecond);
   return true;
 }();
 
