@@ -95,7 +95,7 @@ std::vector<float> values_of_heads(TensorLoader& tensors, const std::string& nam
 std::vector<float> values_by_head(TensorLoader& tensors, const std::string& name, int heads,
                                   int head_dim) {
   const std::vector<std::int64_t>& shape = tensors.checkpoint().require(name).shape;
-  const bool is_vector = shape.size() == 1;
+  const bool is_vector = shape == std::vector<std::int64_t>{head_dim};
   const bool shared = shape.size() == 2 && shape[0] > 0 && heads % shape[0] == 0;
   const int parts = is_vector ? 1 : shared ? static_cast<int>(shape[0]) : heads;
   const std::vector<float> stored =
