@@ -128,7 +128,8 @@ def draw(st: str, seed: int, place: pathlib.Path, description: Description, addr
     failed = []
 
     def run(phases: str, count: int, run_seed: int) -> None:
-        command = [st, "run", str(description.file), "--url", address + description.base, "--checks", description.checks, "--phases", phases,
+        command = [st, "--config-file", str(HERE / "schemathesis.toml"), "run", str(description.file),
+                   "--url", address + description.base, "--checks", description.checks, "--phases", phases,
                    "--max-examples", str(count), "--seed", str(run_seed), "--workers", "1", "--continue-on-failure",
                    "--suppress-health-check", "all", "--request-timeout", "60", "--warnings", "off", "--no-color"]
         log_file = place / f"schemathesis.{description.file.stem}.{run_seed}.{phases}.log"
