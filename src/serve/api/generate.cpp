@@ -199,7 +199,9 @@ AnswerFields read_common(const GenerateInput& input, const Fields& fields,
   AnswerFields answer =
       read_answer_fields(fields, *input.limits, input.model->config().vocabulary, names);
   answer.returns_metrics |= input.returns_metrics;
-  if (!input.model->pictures) answer.expected = read_prediction(fields, *input.model);
+  if (input.model->pictures) return answer;
+  if (fields.object("moderation")) fields.refuse("moderation", "none: the server judges no texts");
+  answer.expected = read_prediction(fields, *input.model);
   return answer;
 }
 

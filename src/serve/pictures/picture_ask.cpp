@@ -24,6 +24,7 @@ void refuse_others(const Fields& fields, const AnswerFields& answer, const Pictu
   one_of("response_format", "b64_json");
   one_of("output_format", "png");
   one_of("background", "opaque");
+  one_of("moderation", "low");
   if (answer.sampler.repetition_penalty != 1)
     fields.refuse("repetition_penalty", "1, since prompts of pictures hold no codes");
 }

@@ -25,7 +25,9 @@ test('a stream of pictures ends with the whole', async () => {
   const last = events.at(-1);
   assert.equal(last.type, 'image_generation.completed');
   assert.equal(last.b64_json, whole.data[0].b64_json);
-  assert.deepEqual(last.usage, whole.usage);
+  // How many forwards a picture takes may differ: drafts follow the clock.
+  const tokens = ({ forwards, ...usage }) => usage;
+  assert.deepEqual(tokens(last.usage), tokens(whole.usage));
 });
 
 test('what cannot be drawn is refused by its field', async () => {
