@@ -76,8 +76,11 @@ OF_MESSAGES = {"system": TEXTS, "tools": array(MESSAGE_TOOL, maxItems=256), "too
                "thinking": a({"type": word("enabled", "adaptive", "disabled")}, budget_tokens=integer(0, MOST_INT),
                              display=word("summarized", "omitted")),
                "output_config": a({}, format=FORMAT, effort=EFFORT)}
-TALON = {**a({}, drafter=word("", "auto", "none", "suffix", "ngram", "lookahead", "jacobi"), policy=word("", "fixed"),
-             verify=word("", "follow"), deadline_ms=integer(1, 24 * 3600 * 1000), metrics=FLAG, trace=FLAG), "additionalProperties": False}
+DRAFTERS = ["", "auto", "none", "suffix", "ngram", "lookahead", "jacobi"]
+POLICIES = ["", "fixed"]
+RULES = ["", "follow"]
+TALON = {**a({}, drafter=word(*DRAFTERS), policy=word(*POLICIES), verify=word(*RULES),
+             deadline_ms=integer(1, 24 * 3600 * 1000), metrics=FLAG, trace=FLAG), "additionalProperties": False}
 STOP = {"type": "string", "minLength": 1}
 SAMPLING = {"temperature": number(0, 100), "top_p": number(0, 1), "top_k": integer(-1, MOST_INT), "min_p": number(0, 1),
             "typical_p": {"type": "number", "exclusiveMinimum": 0, "maximum": 1}, "presence_penalty": number(-100, 100),

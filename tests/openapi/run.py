@@ -7,6 +7,7 @@ usage: run.py TALON ST EXAMPLES FOLDER [SEED]     ST: the program of schemathesi
 six paths, of the other six a third as many. From a thousand on the 10,000 that go through a description field by field come first.
 """
 import concurrent.futures
+import itertools
 import json
 import os
 import pathlib
@@ -99,10 +100,14 @@ def responses(address: str) -> dict[str, int]:
 
 
 def warm(address: str, path: str, fields: dict) -> None:
-    """Pages of the cache and room for activations take memory when they are first used; here all of them."""
+    """Pages of the cache, room for activations and the methods that requests name take memory when they are first used; here all."""
+    methods = [dict(zip(("drafter", "policy", "verify"), names))
+               for names in itertools.product(own_description.DRAFTERS, own_description.POLICIES, own_description.RULES)]
 
     def ask(number: int) -> None:
         body = {name: value.format(number) if isinstance(value, str) else value for name, value in fields.items()} | {"seed": number}
+        if path == TEXTS[0]:
+            body["talon"] = methods[number % len(methods)]
         request = urllib.request.Request(address + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=60) as reply:
             reply.read()
