@@ -371,9 +371,12 @@ TEST(Tools, AreCalledOnceWhereTheyMayBeAndNoMoreIsAllowed) {
 
 /// What is asked for as a call is one, in the marks of every family whose grammar has a schema.
 TEST(Tools, AreCalledInTheMarksOfEachFamily) {
-  for (const char* marks : {"[TOOL_CALLS]", "<|START_ACTION|>", "<｜tool▁sep｜>", "<|tool_call|>",
-                            "<seed:tool_call> <seed:think> </seed:think>",
-                            "<|tool_call_argument_begin|>", "<TOOLCALL>", "<function_calls>"}) {
+  for (const char* marks :
+       {"[TOOL_CALLS]", "<|START_ACTION|>", "<｜tool▁sep｜>", "<|tool_call|>",
+        "<seed:tool_call> <seed:think> </seed:think>", "<|tool_call_argument_begin|>", "<TOOLCALL>",
+        "<function_calls>", "<|tool_list_start|>", "<minimax:tool_call>", "<tool_calls>",
+        "<tool_calls> <tool_call> ```json", "<tool_calls> <tool_call> <tool_sep>",
+        "<|tools_prefix|>"}) {
     TestServer::Options options;
     options.chat_template = std::string("{# ") + marks +
                             " #}{{ tools }}{% for message in messages %}{{ message.content }}"

@@ -12,10 +12,10 @@
 namespace talon {
 namespace {
 
-/// Whether a prompt leaves the model in the middle of a thought.
-bool ends_thinking(std::string_view prompt) {
+/// Whether a prompt leaves the model in the middle of a thought, which such a mark begins.
+bool ends_thinking(std::string_view prompt, std::string_view mark) {
   const std::size_t end = prompt.find_last_not_of(" \n");
-  return end != std::string_view::npos && prompt.substr(0, end + 1).ends_with("<think>");
+  return end != std::string_view::npos && prompt.substr(0, end + 1).ends_with(mark);
 }
 
 /// Whether what a message says so far does.
@@ -310,9 +310,10 @@ void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head) {
   style.reasons = marks_reasoning(source) && dialect != ToolDialect::harmony;
   style.continues = continues;
   style.parallel = tools.parallel;
-  style.tags_response = tags_responses(source);
+  style.said_tags = said_tags_of(source);
   style.begins_thinking =
-      style.reasons && (continues ? is_thought_open : ends_thinking(prompt.chat.text));
+      style.reasons &&
+      (continues ? is_thought_open : ends_thinking(prompt.chat.text, text_marks_of(style).front()));
   std::optional<GrammarText> otherwise;
   if (grammar) otherwise = grammar->text;
   if (const auto text = answer_grammar(tools, style, model.tokenizer(), otherwise)) {

@@ -15,7 +15,10 @@ constexpr Marks kChannel = {"<|channel>", "<channel|>", "thought"};
 constexpr Marks kCohere = {"<|START_THINKING|>", "<|END_THINKING|>", ""};
 constexpr Marks kSeed = {"<seed:think>", "</seed:think>", ""};
 constexpr Marks kMistralThought = {"[THINK]", "[/THINK]", ""};
-constexpr std::string_view kResponseBegin = "<response>", kResponseEnd = "</response>";
+constexpr Marks kOpenHunyuan = {"<think:opensource>", "</think:opensource>", ""};
+constexpr Marks kApertusThought = {"<|inner_prefix|>", "<|inner_suffix|>", ""};
+constexpr Marks kResponse = {"<response>", "</response>", ""};
+constexpr Marks kAnswer = {"<answer>", "</answer>", ""};
 
 const Marks& marks_of(ThoughtMarks kind) {
   switch (kind) {
@@ -27,13 +30,40 @@ const Marks& marks_of(ThoughtMarks kind) {
       return kSeed;
     case ThoughtMarks::mistral:
       return kMistralThought;
+    case ThoughtMarks::hunyuan:
+      return kOpenHunyuan;
+    case ThoughtMarks::apertus:
+      return kApertusThought;
     default:
       return kTags;
   }
 }
 
+/// Those of `none` are not looked at.
+const Marks& marks_of(SaidTags kind) { return kind == SaidTags::answer ? kAnswer : kResponse; }
+
 bool has(std::string_view source, std::string_view text) {
   return source.find(text) != std::string_view::npos;
+}
+
+/// Whether Hy3's tags have their suffix, which its template puts into each as it writes them.
+bool is_open_hunyuan(std::string_view source) {
+  return has(source, ":opensource") && has(source, "<tool_calls");
+}
+
+/// The dialect of a family that writes calls between <tool_calls> and </tool_calls>.
+ToolDialect dialect_of_tool_calls(std::string_view source) {
+  if (is_open_hunyuan(source)) return ToolDialect::hunyuan_open;
+  if (!has(source, "<tool_calls>")) return ToolDialect::none;
+  if (!has(source, "<tool_call>")) return ToolDialect::tool_calls;
+  const bool is_hunyuan = has(source, "<tool_sep>") || has(source, "```json");
+  return is_hunyuan ? ToolDialect::hunyuan : ToolDialect::none;
+}
+
+/// LFM2.5's of some sizes have no mark.
+bool is_lfm2(std::string_view source) {
+  return has(source, "<|tool_list_start|>") || has(source, "<|tool_call_start|>") ||
+         (has(source, "List of tools: [") && has(source, "<|im_start|>"));
 }
 
 class PlainReader final : public AnswerReader {
@@ -80,7 +110,7 @@ class ReasoningReader final : public AnswerReader {
       : rest_(std::move(rest)),
         marks_(marks_of(style.thoughts)),
         ends_(call_marks_of(style.dialect)),
-        tags_response_(style.tags_response),
+        said_tags_(style.said_tags),
         place_(style.begins_thinking ? Place::thinks : Place::start) {
     ends_.insert(ends_.begin(), marks_.end);
   }
@@ -94,7 +124,7 @@ class ReasoningReader final : public AnswerReader {
   void finish(Parts& parts) override {
     if (place_ == Place::thinks || place_ == Place::name) {
       tell(parts, AnswerPart::Kind::reasoning, pending_);
-    } else if (!in_response_ || !pending_.starts_with(kResponseEnd)) {
+    } else if (!in_tags_ || !trimmed(pending_).starts_with(marks_of(said_tags_).end)) {
       rest_->read(pending_, parts);
     }
     pending_.clear();
@@ -124,10 +154,11 @@ class ReasoningReader final : public AnswerReader {
       case Place::thinks:
         return think(parts);
       case Place::after: {
-        const bool may_be_tag = tags_response_ && !in_response_ && may_begin(begin, kResponseBegin);
-        if (begin.empty() || (may_be_tag && begin.size() < kResponseBegin.size())) return false;
-        pending_.erase(0, space + (may_be_tag ? kResponseBegin.size() : 0));
-        in_response_ = in_response_ || may_be_tag;
+        const std::string_view tag = marks_of(said_tags_).begin;
+        const bool may_be_tag = said_tags_ != SaidTags::none && !in_tags_ && may_begin(begin, tag);
+        if (begin.empty() || (may_be_tag && begin.size() < tag.size())) return false;
+        pending_.erase(0, space + (may_be_tag ? tag.size() : 0));
+        in_tags_ = in_tags_ || may_be_tag;
         place_ = may_be_tag ? Place::after : Place::says;
         return true;
       }
@@ -152,15 +183,18 @@ class ReasoningReader final : public AnswerReader {
     return true;
   }
 
-  /// The end of a response is not said if nothing but white space follows, and so waits.
+  /// The end of what stands in tags is not said if nothing but white space follows, nor the white
+  /// space before it; so both wait.
   bool say(Parts& parts) {
     std::size_t size = pending_.size();
-    if (in_response_) {
-      const MarkSearch found = find_mark(pending_, {&kResponseEnd, 1});
-      const std::size_t next = found.begin + kResponseEnd.size();
+    if (in_tags_) {
+      const std::string_view tag = marks_of(said_tags_).end;
+      const MarkSearch found = find_mark(pending_, {&tag, 1});
+      const std::size_t next = found.begin + tag.size();
       const bool goes_on =
           found.mark == 0 && !trimmed(std::string_view(pending_).substr(next)).empty();
       size = goes_on ? next : found.begin;
+      while (!goes_on && size > 0 && is_space(pending_[size - 1])) --size;
     }
     rest_->read(std::string_view(pending_).substr(0, size), parts);
     pending_.erase(0, size);
@@ -170,11 +204,11 @@ class ReasoningReader final : public AnswerReader {
   std::unique_ptr<AnswerReader> rest_;
   Marks marks_;
   std::vector<std::string_view> ends_;  // of a thought: its own first
-  bool tags_response_;
+  SaidTags said_tags_;
   Place place_;
   std::string pending_;
   bool has_thought_ = false;
-  bool in_response_ = false;  // what is said began with its tag
+  bool in_tags_ = false;  // what is said began with its tag
 };
 
 }  // namespace
@@ -199,9 +233,14 @@ ToolDialect dialect_of(std::string_view source) {
   if (has(source, "<seed:tool_call>")) return ToolDialect::seed;
   if (has(source, "<｜tool▁sep｜>")) return ToolDialect::deepseek;
   if (has(source, "[TOOL_CALLS]")) return ToolDialect::mistral;
+  if (has(source, "<minimax:tool_call>")) return ToolDialect::minimax;
+  if (has(source, "<|tools_prefix|>")) return ToolDialect::apertus;
+  const ToolDialect of_tool_calls = dialect_of_tool_calls(source);
+  if (of_tool_calls != ToolDialect::none) return of_tool_calls;
   if (has(source, "<tool_call>")) return ToolDialect::hermes;
   if (has(source, "<function_calls>")) return ToolDialect::olmo;
   if (has(source, "<|tool_call|>")) return ToolDialect::granite;
+  if (is_lfm2(source)) return ToolDialect::lfm2;
   const bool is_llama = has(source, "<|python_tag|>") || has(source, "<|eom_id|>") ||
                         (has(source, "ipython") && has(source, "parameters"));
   return is_llama ? ToolDialect::llama3 : ToolDialect::none;
@@ -236,6 +275,18 @@ std::vector<std::string_view> call_marks_of(ToolDialect dialect) {
       return {"<TOOLCALL>"};
     case ToolDialect::olmo:
       return {"<function_calls>"};
+    case ToolDialect::lfm2:
+      return {"<|tool_call_start|>"};
+    case ToolDialect::minimax:
+      return {"<minimax:tool_call>"};
+    case ToolDialect::tool_calls:
+      return {"<tool_calls>"};
+    case ToolDialect::hunyuan:
+      return {"<tool_calls>", "<tool_call>"};
+    case ToolDialect::hunyuan_open:
+      return {"<tool_calls:opensource>", "<tool_call:opensource>"};
+    case ToolDialect::apertus:
+      return {"<|tools_prefix|>"};
   }
   return {};
 }
@@ -248,7 +299,9 @@ std::vector<std::string_view> text_marks_of(const AnswerStyle& style) {
   };
   const Marks& thought = marks_of(style.thoughts);
   if (style.reasons) add(thought.begin, thought.end);
-  if (style.tags_response) add(kResponseBegin, kResponseEnd);
+  if (style.said_tags != SaidTags::none) {
+    add(marks_of(style.said_tags).begin, marks_of(style.said_tags).end);
+  }
   if (style.dialect == ToolDialect::cohere) add("<|START_RESPONSE|>", "<|END_RESPONSE|>");
   return marks;
 }
@@ -259,16 +312,23 @@ bool marks_reasoning(std::string_view template_source) {
 }
 
 ThoughtMarks thought_marks_of(std::string_view template_source) {
-  for (const auto kind :
-       {ThoughtMarks::channel, ThoughtMarks::cohere, ThoughtMarks::seed, ThoughtMarks::mistral}) {
+  if (is_open_hunyuan(template_source)) return ThoughtMarks::hunyuan;
+  for (const auto kind : {ThoughtMarks::channel, ThoughtMarks::cohere, ThoughtMarks::seed,
+                          ThoughtMarks::mistral, ThoughtMarks::apertus}) {
     const Marks& marks = marks_of(kind);
     if (has(template_source, marks.begin) && has(template_source, marks.end)) return kind;
   }
   return ThoughtMarks::tags;
 }
 
-bool tags_responses(std::string_view template_source) {
-  return has(template_source, kResponseBegin) && has(template_source, kResponseEnd);
+SaidTags said_tags_of(std::string_view template_source) {
+  if (has(template_source, kResponse.begin) && has(template_source, kResponse.end)) {
+    return SaidTags::response;
+  }
+  // Hunyuan A13B's does not speak of them.
+  const bool is_hunyuan = has(template_source, "<|extra_0|>") ||
+                          (has(template_source, "<｜hy_") && has(template_source, kAnswer.begin));
+  return is_hunyuan ? SaidTags::answer : SaidTags::none;
 }
 
 std::unique_ptr<AnswerReader> make_reader(const AnswerStyle& style) {
@@ -315,6 +375,24 @@ std::unique_ptr<AnswerReader> make_reader(const AnswerStyle& style) {
       break;
     case ToolDialect::olmo:
       reader = make_olmo_reader();
+      break;
+    case ToolDialect::lfm2:
+      reader = make_lfm2_reader();
+      break;
+    case ToolDialect::minimax:
+      reader = make_minimax_reader(style.schemas);
+      break;
+    case ToolDialect::tool_calls:
+      reader = make_tool_calls_reader();
+      break;
+    case ToolDialect::hunyuan:
+      reader = make_hunyuan_reader(style.schemas);
+      break;
+    case ToolDialect::hunyuan_open:
+      reader = make_open_hunyuan_reader(style.schemas);
+      break;
+    case ToolDialect::apertus:
+      reader = make_apertus_reader();
       break;
   }
   if (!style.parallel) reader = std::make_unique<OneCallReader>(std::move(reader));

@@ -29,7 +29,14 @@ enum class ToolDialect {
   seed,           // <seed:tool_call>, the parameters as tags: Seed-OSS
   kimi,           // <|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{...}: Kimi K2
   nemotron,       // <TOOLCALL> and a list: Llama Nemotron
-  olmo            // <function_calls>NAME(KEY=VALUE, ...)</function_calls>, one a line: OLMo 3
+  olmo,           // <function_calls>NAME(KEY=VALUE, ...)</function_calls>, one a line: OLMo 3
+  lfm2,           // <|tool_call_start|>[NAME(KEY=VALUE, ...), ...]<|tool_call_end|>: LFM2
+  minimax,        // <minimax:tool_call>, calls and their parameters as tags: MiniMax M2
+  tool_calls,     // <tool_calls> and a list: Hunyuan A13B
+  hunyuan,        // <tool_calls><tool_call>NAME and JSON between fences: Hunyuan; or NAME
+                  // <tool_sep> and the parameters as tags: Hy3's preview
+  hunyuan_open,   // the latter, with :opensource in the name of each tag: Hy3
+  apertus         // <|tools_prefix|> and a list of {NAME: {...}}
 };
 
 /// JSON schemas of the arguments, by the names of tools.
@@ -38,10 +45,19 @@ using ToolSchemas = std::map<std::string, OrderedJson>;
 /// How what a model thinks is told from what it says.
 enum class ThoughtMarks {
   tags,     // <think> and </think>
+  hunyuan,  // Hy3: <think:opensource> and </think:opensource>
+  apertus,  // <|inner_prefix|> and <|inner_suffix|>
   channel,  // Gemma 4: <|channel>thought and <channel|>
   cohere,   // <|START_THINKING|> and <|END_THINKING|>
   seed,     // <seed:think> and </seed:think>
   mistral   // [THINK] and [/THINK]
+};
+
+/// Tags that may enclose what follows a thought.
+enum class SaidTags {
+  none,
+  response,  // Granite 3.3: <response> and </response>
+  answer     // Hunyuan: <answer> and </answer>
 };
 
 /// What answers of a model hold beside text.
@@ -53,8 +69,8 @@ struct AnswerStyle {
   std::vector<std::string> tools = {};  // names of those that are offered
   ToolSchemas schemas = {};             // of their arguments
   ThoughtMarks thoughts = ThoughtMarks::tags;
-  bool parallel = true;        // more than one call; else those after the first are left out
-  bool tags_response = false;  // <response> and </response> may enclose what follows a thought
+  SaidTags said_tags = SaidTags::none;
+  bool parallel = true;  // more than one call; else those after the first are left out
 
   /// Whether its marks are special tokens, so that their text must be part of the answer's.
   bool shows_special() const;
@@ -75,9 +91,9 @@ std::vector<std::string_view> call_marks_of(ToolDialect dialect);
 std::vector<std::string_view> text_marks_of(const AnswerStyle& style);
 bool marks_reasoning(std::string_view template_source);
 ThoughtMarks thought_marks_of(std::string_view template_source);
-/// Whether a template asks for <response> and </response> around what follows a thought, as
-/// Granite 3.3's does.
-bool tags_responses(std::string_view template_source);
+/// The tags that a template asks for, or the models of a family write, around what follows a
+/// thought.
+SaidTags said_tags_of(std::string_view template_source);
 
 std::unique_ptr<AnswerReader> make_reader(const AnswerStyle& style);
 

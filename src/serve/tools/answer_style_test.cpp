@@ -46,8 +46,31 @@ TEST(AnswerStyles, AreThoseOfTheTemplates) {
   EXPECT_FALSE(knows_tools("{{ tools }} <|observation|>"));
   EXPECT_TRUE(knows_tools("{{ tools }} <tool_call>"));
   EXPECT_TRUE(marks_reasoning("{{ '<think>' }}"));
-  EXPECT_TRUE(tags_responses("between <response> and </response>"));
-  EXPECT_FALSE(tags_responses("<tool_response>"));
+  EXPECT_EQ(said_tags_of("between <response> and </response>"), SaidTags::response);
+  EXPECT_EQ(said_tags_of("<tool_response>"), SaidTags::none);
+}
+
+/// Parts of what is published.
+TEST(AnswerStyles, AreThoseOfLaterTemplates) {
+  EXPECT_EQ(dialect_of("List of tools: <|tool_list_start|>["), ToolDialect::lfm2);
+  EXPECT_EQ(dialect_of("\"List of tools: [\" <|im_start|>assistant"), ToolDialect::lfm2);
+  EXPECT_EQ(dialect_of("List of tools: ' + (tools | tojson) <|tool_call_start|>["),
+            ToolDialect::lfm2);
+  EXPECT_EQ(dialect_of("'<minimax:tool_call>' <invoke name="), ToolDialect::minimax);
+  EXPECT_EQ(dialect_of("<tool_calls>[{\"name\": <tool_response>"), ToolDialect::tool_calls);
+  EXPECT_EQ(dialect_of("<tool_calls> <tool_call>function_name\n```json"), ToolDialect::hunyuan);
+  EXPECT_EQ(dialect_of("'<tool_calls>' '<tool_call>' '<tool_sep>'"), ToolDialect::hunyuan);
+  const char* suffixed = "HYTK = ':opensource' '<tool_calls{}>'.format(HYTK) '<think{}>'";
+  EXPECT_EQ(dialect_of(suffixed), ToolDialect::hunyuan_open);
+  EXPECT_EQ(thought_marks_of(suffixed), ThoughtMarks::hunyuan);
+  EXPECT_TRUE(marks_reasoning(suffixed));
+  EXPECT_EQ(dialect_of("'<|tools_prefix|>' '<|tools_suffix|>'"), ToolDialect::apertus);
+  EXPECT_EQ(thought_marks_of("'<|inner_prefix|>' '<|inner_suffix|>'"), ThoughtMarks::apertus);
+  EXPECT_EQ(dialect_of("{% if message.tool_calls %}<tool_call>{\"name\""), ToolDialect::hermes);
+  EXPECT_EQ(said_tags_of("<|extra_0|> <think>"), SaidTags::answer);
+  EXPECT_EQ(said_tags_of("<｜hy_User｜> '<answer>' in content"), SaidTags::answer);
+  EXPECT_EQ(said_tags_of("<｜hy_User｜> <think>"), SaidTags::none);
+  EXPECT_EQ(said_tags_of("Write <answer> and </answer>."), SaidTags::none);
 }
 
 TEST(Thoughts, EndBeforeACallWhereToolsAreOffered) {
@@ -62,7 +85,7 @@ TEST(Thoughts, EndBeforeACallWhereToolsAreOffered) {
 
 TEST(Thoughts, MayBeFollowedByAResponseInTags) {
   AnswerStyle style = {.dialect = ToolDialect::granite, .reasons = true};
-  style.tags_response = true;
+  style.said_tags = SaidTags::response;
   expect_read(style, "<think>a</think><response>b</response>", "a|b|");
   expect_read(style, "<think>a</think>\n<response>\nb </response>c</response> \n",
               "a|b </response>c|");
@@ -71,8 +94,12 @@ TEST(Thoughts, MayBeFollowedByAResponseInTags) {
   expect_read(style, "<think>a</think>b</response>", "a|b</response>|");
   expect_read(style, "<response>b</response>", "|<response>b</response>|");
   expect_read(style, "<think>a<|tool_call|>[{\"name\": \"get\"}]", "a||get {};");
-  style.tags_response = false;
+  style.said_tags = SaidTags::none;
   expect_read(style, "<think>a</think><response>b</response>", "a|<response>b</response>|");
+  style.said_tags = SaidTags::answer;
+  style.dialect = ToolDialect::none;
+  expect_read(style, "<think>\na\n</think>\n<answer>\nb \n\nc\n</answer>\n", "a|b \n\nc|");
+  expect_read(style, "<think>a</think><answer>b \n", "a|b \n|");
 }
 
 }  // namespace

@@ -7,6 +7,14 @@
 
 namespace talon {
 
+std::optional<ReadAnswer::Call> call_of_object(const OrderedJson& object) {
+  if (!object.is_object()) return std::nullopt;
+  const auto name = object.find("name"), arguments = object.find("arguments");
+  if (name == object.end() || !name->is_string() || arguments == object.end()) return std::nullopt;
+  return ReadAnswer::Call{name->get<std::string>(),
+                          arguments->is_object() ? arguments->dump() : "{}"};
+}
+
 std::size_t JsonValueReader::take(std::string_view text) {
   std::size_t count = 0;
   while (!done_ && count < text.size() && takes(text[count])) ++count;
@@ -46,9 +54,8 @@ std::size_t JsonCall::take(std::string_view text, AnswerReader::Parts& parts) {
       value_ += bytes;
       if (!told_) raw_ += bytes;
       count += taken;
-      const bool is_arguments = key_ == "arguments" || key_ == "parameters";
       // Of another value it is known at its end whether it holds arguments.
-      if (is_arguments && value_reader_.is_object()) {
+      if (is_at_arguments() && value_reader_.is_object()) {
         untold_ += std::string_view(value_).substr(has_arguments_ ? 0 : leading_space(value_));
         value_.clear();
         has_arguments_ = true;
@@ -89,6 +96,8 @@ bool JsonCall::step(char c) {
       value_reader_ = {};
       value_.clear();
       place_ = Place::value;
+      if (is_keyed_ && !name_.empty()) return false;
+      if (is_keyed_) name_ = key_;
       return c == ':';
     case Place::after_value:
       if (c == '}') state_ = name_.empty() ? State::broken : State::done;
@@ -100,14 +109,18 @@ bool JsonCall::step(char c) {
   return false;
 }
 
+bool JsonCall::is_at_arguments() const {
+  return is_keyed_ || key_ == "arguments" || key_ == "parameters";
+}
+
 bool JsonCall::has_name(const std::string& name) const {
   return names_ == nullptr || std::ranges::find(*names_, name) != names_->end();
 }
 
 void JsonCall::end_value() {
   place_ = Place::after_value;
-  const bool is_arguments = key_ == "arguments" || key_ == "parameters";
-  const bool is_name = key_ == "name" || key_ == "tool_name";
+  const bool is_arguments = is_at_arguments();
+  const bool is_name = !is_keyed_ && (key_ == "name" || key_ == "tool_name");
   if (!is_name && (!is_arguments || value_.empty())) return;
   const Json text = Json::parse(value_, nullptr, /*allow_exceptions=*/false);
   if (is_name && !(text.is_string() && has_name(text.get<std::string>()))) {

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "serve/tools/answer_part.h"
+#include "text/chat_template.h"
 
 namespace talon {
 
@@ -25,15 +27,21 @@ class JsonValueReader {
   bool is_scalar_ = false, is_object_ = false;
 };
 
+/// The call {"name": ..., "arguments": {...}} that a whole object is; nothing if it is none. An
+/// empty object stands for arguments that are no object.
+std::optional<ReadAnswer::Call> call_of_object(const OrderedJson& object);
+
 /// {"name": ..., "arguments": {...}} as it comes; `parameters` stands for `arguments`, `tool_name`
-/// for `name`, and other entries are passed over. Arguments are told as they are written, once the
-/// name is known; a text may hold them, and an empty object stands for what is none.
+/// for `name`, and other entries are passed over. Or {NAME: {...}}. Arguments are told as they are
+/// written, once the name is known; a text may hold them, and an empty object stands for what is
+/// none.
 class JsonCall {
  public:
   enum class State { reading, done, broken };
 
-  /// names: that calls have; null: any. Borrowed.
-  explicit JsonCall(const std::vector<std::string>* names = nullptr) : names_(names) {}
+  /// names: that calls have; null: any. Borrowed. is_keyed: the name is the one key.
+  explicit JsonCall(const std::vector<std::string>* names = nullptr, bool is_keyed = false)
+      : names_(names), is_keyed_(is_keyed) {}
 
   /// Takes bytes up to the object's end, or to where it is no call; returns how many.
   std::size_t take(std::string_view text, AnswerReader::Parts& parts);
@@ -48,10 +56,12 @@ class JsonCall {
 
   bool step(char c);
   bool has_name(const std::string& name) const;
+  bool is_at_arguments() const;
   void end_value();
   void tell_news(AnswerReader::Parts& parts);
 
   const std::vector<std::string>* names_;
+  bool is_keyed_;
   State state_ = State::reading;
   Place place_ = Place::before;
   bool in_key_ = false;

@@ -11,6 +11,8 @@ constexpr std::string_view kArguments = "[ARGS]", kId = "[CALL_ID]";
 constexpr std::array<std::string_view, 1> kMistral = {"[TOOL_CALLS]"};
 constexpr std::array<std::string_view, 2> kGranite = {"<|tool_call|>", "<|/tool_call|>"};
 constexpr std::array<std::string_view, 2> kNemotron = {"<TOOLCALL>", "</TOOLCALL>"};
+constexpr std::array<std::string_view, 2> kToolCalls = {"<tool_calls>", "</tool_calls>"};
+constexpr std::array<std::string_view, 2> kApertus = {"<|tools_prefix|>", "<|tools_suffix|>"};
 constexpr std::array<std::string_view, 4> kCohereMarks = {"<|START_ACTION|>", "<|END_ACTION|>",
                                                           "<|START_RESPONSE|>", "<|END_RESPONSE|>"};
 
@@ -18,8 +20,10 @@ constexpr std::array<std::string_view, 4> kCohereMarks = {"<|START_ACTION|>", "<
 /// models of the family.
 class MistralReader final : public AnswerReader {
  public:
-  /// marks: of the beginning; the others are passed over.
-  explicit MistralReader(std::span<const std::string_view> marks) : marks_(marks) {}
+  /// marks: of the beginning; the others are passed over. is_keyed: objects have the name of a
+  /// function as their key.
+  explicit MistralReader(std::span<const std::string_view> marks, bool is_keyed = false)
+      : marks_(marks), is_keyed_(is_keyed) {}
 
   void read(std::string_view text, Parts& parts) override {
     pending_ += text;
@@ -96,7 +100,7 @@ class MistralReader final : public AnswerReader {
     const bool is_between = place_ == Place::between;
     if (first == '{') {
       pass(space);
-      call_ = JsonCall();
+      call_ = JsonCall(nullptr, is_keyed_);
       place_ = Place::object;
     } else if ((!is_between && first == '[') || (is_between && first == ',')) {
       pass(space + 1);
@@ -136,6 +140,7 @@ class MistralReader final : public AnswerReader {
   }
 
   std::span<const std::string_view> marks_;
+  bool is_keyed_;
   Place place_ = Place::outside;
   std::string pending_;
   std::string before_;  // the call, from its mark on; empty once one was told
@@ -156,6 +161,14 @@ std::unique_ptr<AnswerReader> make_granite_reader() {
 
 std::unique_ptr<AnswerReader> make_nemotron_reader() {
   return std::make_unique<MistralReader>(kNemotron);
+}
+
+std::unique_ptr<AnswerReader> make_tool_calls_reader() {
+  return std::make_unique<MistralReader>(kToolCalls);
+}
+
+std::unique_ptr<AnswerReader> make_apertus_reader() {
+  return std::make_unique<MistralReader>(kApertus, /*is_keyed=*/true);
 }
 
 std::unique_ptr<AnswerReader> make_cohere_reader() {

@@ -3,15 +3,17 @@
 #include <optional>
 #include <string>
 
+#include "serve/tools/json_call.h"
 #include "serve/tools/mark_search.h"
 #include "serve/tools/readers.h"
+#include "serve/tools/tool_use.h"
 #include "serve/tools/whole_call_reader.h"
 #include "text/chat_template.h"
 
 namespace talon {
 namespace {
 
-constexpr int kDeepest = 64;
+constexpr int kDeepestLiteral = 64;
 
 /// Reads from the front of a text. What returns nothing has found something else.
 class PythonParser {
@@ -71,7 +73,7 @@ class PythonParser {
   }
 
   std::optional<OrderedJson> value(int depth) {
-    if (depth > kDeepest) return std::nullopt;
+    if (depth > kDeepestLiteral) return std::nullopt;
     if (sees('"') || sees('\'')) return quoted();
     if (eat('[')) return list(']', depth);
     if (eat('(')) return list(')', depth);
@@ -138,10 +140,30 @@ class PythonParser {
   std::string_view text_;
 };
 
+/// A list of calls or, of a model that was asked for them, of objects.
+std::vector<ReadAnswer::Call> read_lfm2_calls(std::string_view text) {
+  std::vector<ReadAnswer::Call> calls = read_python_calls(text);
+  if (!calls.empty()) return calls;
+  const OrderedJson holder = object_in("{\"calls\": " + std::string(text) + "}");
+  if (holder.is_null() || !holder["calls"].is_array()) return {};
+  for (const OrderedJson& object : holder["calls"]) {
+    auto call = call_of_object(object);
+    if (!call) return {};
+    calls.push_back(*std::move(call));
+  }
+  return calls;
+}
+
 }  // namespace
 
 std::vector<ReadAnswer::Call> read_python_calls(std::string_view text) {
   return PythonParser(text).calls();
+}
+
+std::unique_ptr<AnswerReader> make_lfm2_reader() {
+  return std::make_unique<WholeCallReader>("<|tool_call_start|>", "<|tool_call_end|>",
+                                           read_lfm2_calls,
+                                           std::vector<std::string_view>{"<|tool_call_end|>"});
 }
 
 std::unique_ptr<AnswerReader> make_olmo_reader() {

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "io/json_text.h"
 #include "serve/tools/mark_search.h"
+#include "serve/tools/tool_use.h"
 #include "text/chat_template.h"
 
 namespace talon {
@@ -94,29 +95,46 @@ const OrderedJson* schema_of(const ToolSchemas& schemas, std::string_view name) 
   return found == schemas.end() ? nullptr : &found->second;
 }
 
-std::optional<OrderedJson> read_parameters(std::string_view& text, const OrderedJson* schema) {
+/// What stands around the keys and values of parameters.
+struct ParameterTags {
+  std::string_view begin, key_end;
+  std::string_view value_begin;  // empty: the value follows the key, on lines of its own
+  std::string_view end;
+};
+constexpr ParameterTags kFunctionTags = {"<parameter=", ">", "", "</parameter>"};
+constexpr ParameterTags kInvokeTags = {"<parameter name=\"", "\">", "", "</parameter>"};
+constexpr ParameterTags kPairTags = {"<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"};
+constexpr ParameterTags kOpenPairTags = {"<arg_key:opensource>", "</arg_key:opensource>",
+                                         "<arg_value:opensource>", "</arg_value:opensource>"};
+
+std::optional<OrderedJson> read_parameters(std::string_view& text, const ParameterTags& tags,
+                                           const OrderedJson* schema) {
   OrderedJson arguments = OrderedJson::object();
-  while (eat(text, "<parameter=")) {
-    const auto key = take_until(text, ">");
-    const auto value = key ? take_until(text, "</parameter>") : std::nullopt;
+  while (eat(text, tags.begin)) {
+    const auto key = take_until(text, tags.key_end);
+    const bool is_pair = !tags.value_begin.empty();
+    if (!key || (is_pair && !eat(text, tags.value_begin))) return std::nullopt;
+    const auto value = take_until(text, tags.end);
     if (!value) return std::nullopt;
     const std::string name(trimmed(*key));
-    arguments[name] = value_of(without_line_breaks(*value), types_of(schema, name));
+    arguments[name] =
+        value_of(is_pair ? *value : without_line_breaks(*value), types_of(schema, name));
   }
   return arguments;
 }
 
-std::optional<OrderedJson> read_pairs(std::string_view& text, const OrderedJson* schema) {
-  OrderedJson arguments = OrderedJson::object();
-  while (eat(text, "<arg_key>")) {
-    const auto key = take_until(text, "</arg_key>");
-    if (!key || !eat(text, "<arg_value>")) return std::nullopt;
-    const auto value = take_until(text, "</arg_value>");
-    if (!value) return std::nullopt;
-    const std::string name(trimmed(*key));
-    arguments[name] = value_of(*value, types_of(schema, name));
-  }
-  return arguments;
+bool is_call_name(std::string_view name) {
+  return !name.empty() && std::ranges::none_of(name, is_space);
+}
+
+ReadAnswer::Call call_of(std::string_view name, const OrderedJson& arguments) {
+  return {std::string(name), arguments.dump(-1, ' ', false, OrderedJson::error_handler_t::replace)};
+}
+
+/// The object between fences, with the first of which the text begins.
+std::string_view between_fences(std::string_view text) {
+  text.remove_prefix(std::min(text.find('{'), text.size()));
+  return trimmed(text.substr(0, text.rfind("```")));
 }
 
 }  // namespace
@@ -132,15 +150,46 @@ std::optional<ReadAnswer::Call> read_spelled_call(std::string_view text,
     text.remove_prefix(name.size());
     name = trimmed(name);
   }
-  if (name.empty() || std::ranges::any_of(name, is_space)) return std::nullopt;
+  if (!is_call_name(name)) return std::nullopt;
   const OrderedJson* schema = schema_of(schemas, name);
-  const auto arguments = is_function ? read_parameters(text, schema) : read_pairs(text, schema);
+  const auto arguments = read_parameters(text, is_function ? kFunctionTags : kPairTags, schema);
   // A name alone is a call if a tool has it.
   if (!is_function && arguments && arguments->empty() && !schema) return std::nullopt;
   if (!arguments || (is_function && !eat(text, "</function>"))) return std::nullopt;
   if (leading_space(text) != text.size()) return std::nullopt;
-  return ReadAnswer::Call{std::string(name),
-                          arguments->dump(-1, ' ', false, OrderedJson::error_handler_t::replace)};
+  return call_of(name, *arguments);
+}
+
+std::vector<ReadAnswer::Call> read_invocations(std::string_view text, const ToolSchemas& schemas) {
+  std::vector<ReadAnswer::Call> calls;
+  while (eat(text, "<invoke name=\"")) {
+    const std::string_view name = take_until(text, "\">").value_or("");
+    const auto arguments = read_parameters(text, kInvokeTags, schema_of(schemas, name));
+    if (!is_call_name(name) || !arguments || !eat(text, "</invoke>")) return {};
+    calls.push_back(call_of(name, *arguments));
+  }
+  if (leading_space(text) != text.size()) calls.clear();
+  return calls;
+}
+
+std::optional<ReadAnswer::Call> read_hunyuan_call(std::string_view text, const ToolSchemas& schemas,
+                                                  bool is_open) {
+  const std::string_view sep = is_open ? "<tool_sep:opensource>" : "<tool_sep>";
+  const std::size_t end = std::min(text.find(sep), text.find("```"));
+  const std::string_view name = trimmed(text.substr(0, end));
+  if (end == std::string_view::npos || !is_call_name(name)) return std::nullopt;
+  text.remove_prefix(end);
+  const bool is_fenced = !text.starts_with(sep);
+  text = is_fenced ? between_fences(text) : trimmed(text.substr(sep.size()));
+  if (is_fenced || text.starts_with('{')) {
+    const std::string object(text);
+    if (object.empty() || object_in(object).is_null()) return std::nullopt;
+    return ReadAnswer::Call{std::string(name), object};
+  }
+  const auto arguments =
+      read_parameters(text, is_open ? kOpenPairTags : kPairTags, schema_of(schemas, name));
+  if (!arguments || !text.empty()) return std::nullopt;
+  return call_of(name, *arguments);
 }
 
 }  // namespace talon

@@ -68,6 +68,27 @@ std::string spelled_tags(const OrderedJson& calls) {
   return text;
 }
 
+/// As LFM2 writes calls: a list of what Python would call.
+std::string spelled_python(const OrderedJson& calls) {
+  const auto value_text = [](const OrderedJson& value) {
+    if (value.is_boolean()) return std::string(value.get<bool>() ? "True" : "False");
+    return value.is_null() ? "None" : text_of(value);
+  };
+  std::string list;
+  for (const OrderedJson& call : calls) {
+    const OrderedJson& arguments = call["function"]["arguments"];
+    std::string inside;
+    if (arguments.is_object()) {
+      for (const auto& [key, value] : arguments.items()) {
+        inside += (inside.empty() ? "" : ", ") + key + "=" + value_text(value);
+      }
+    }
+    list += (list.empty() ? "" : ", ") + call["function"]["name"].get<std::string>() + "(" +
+            inside + ")";
+  }
+  return "<|tool_call_start|>[" + list + "]<|tool_call_end|>";
+}
+
 /// A word that stands nowhere in a template; nine letters, so that Mistral's take it for an id.
 constexpr const char* kProbe = "talonmark";
 constexpr const char* kOtherId = "000000000";
@@ -92,19 +113,42 @@ ChatRenderOptions with_tool(const char* name) {
   return options;
 }
 
-/// Whether a template writes the last of so many calls in a message.
-bool writes_calls(const ChatTemplate& chat, int count, bool if_refused) {
+/// For templates that put the arguments of calls together with other texts, as Apertus'.
+void tell_arguments_as_text(std::vector<ChatMessage>& messages) {
+  for (ChatMessage& message : messages) {
+    if (call_count(message) == 0) continue;
+    for (OrderedJson& call : message.more["tool_calls"]) {
+      OrderedJson& arguments = call["function"]["arguments"];
+      if (!arguments.is_string()) arguments = text_of(arguments);
+    }
+  }
+}
+
+/// Whether a template writes the last of so many calls in a message. as_text: their arguments.
+bool writes_calls(const ChatTemplate& chat, int count, bool if_refused, bool as_text = false) {
   std::vector<ChatMessage> messages = {{"user", "a"}, {"assistant", ""}};
   OrderedJson& calls = messages[1].more["tool_calls"];
   for (int i = 1; i < count; ++i) calls.push_back(call_for_template(kOtherId, "a", "{}"));
   calls.push_back(call_for_template(kProbe, kProbe, "{}"));
+  if (as_text) tell_arguments_as_text(messages);
   return writes_probe(chat, messages, with_tool("a"), if_refused);
+}
+
+/// Whether a template looks for `tool_responses` in a message. Hunyuan's have a tag of that name.
+bool reads_tool_responses(std::string_view source) {
+  const std::string_view name = "tool_responses";
+  std::size_t at = source.find(name);
+  while (at != std::string_view::npos && at > 0 &&
+         (source[at - 1] == '<' || source[at - 1] == '/')) {
+    at = source.find(name, at + 1);
+  }
+  return at != std::string_view::npos;
 }
 
 /// Whether it writes the name of a result that is a message of its own; true of a template that
 /// looks for results nowhere else.
 bool takes_results(const ChatTemplate& chat) {
-  if (chat.source().find("tool_responses") == std::string::npos) return true;
+  if (!reads_tool_responses(chat.source())) return true;
   std::vector<ChatMessage> messages = {{"user", "a"}, {"assistant", ""}, {"tool", "b"}};
   messages[1].more["tool_calls"].push_back(call_for_template(kOtherId, "a", "{}"));
   messages[2].more["name"] = kProbe;
@@ -173,12 +217,14 @@ void shorten_call_ids(std::vector<ChatMessage>& messages) {
 }
 
 void spell_calls(std::vector<ChatMessage>& messages, ToolDialect dialect) {
-  const bool is_list = dialect == ToolDialect::granite;
-  if (!is_list && dialect != ToolDialect::hermes) return;
+  const auto spelled = dialect == ToolDialect::granite  ? spelled_list
+                       : dialect == ToolDialect::lfm2   ? spelled_python
+                       : dialect == ToolDialect::hermes ? spelled_tags
+                                                        : nullptr;
+  if (spelled == nullptr) return;
   for (ChatMessage& message : messages) {
     if (call_count(message) == 0) continue;
-    const OrderedJson& calls = message.more["tool_calls"];
-    add_paragraph(message.content, is_list ? spelled_list(calls) : spelled_tags(calls));
+    add_paragraph(message.content, spelled(message.more["tool_calls"]));
     message.more.erase("tool_calls");
   }
 }
@@ -242,8 +288,12 @@ void fit_calls(const ChatTemplate& chat, std::vector<ChatMessage>& messages) {
   std::size_t most = 0;
   for (const ChatMessage& message : messages) most = std::max(most, call_count(message));
   if (most == 0) return;
-  if (!writes_calls(chat, 1, true)) return spell_calls(messages, dialect);
-  if (most > 1 && !writes_calls(chat, 2, false)) split_calls(messages);
+  const bool as_objects = writes_calls(chat, 1, false);
+  const bool as_text = !as_objects && writes_calls(chat, 1, false, true);
+  if (as_text) tell_arguments_as_text(messages);
+  const bool leaves_out = !as_objects && !as_text && !writes_calls(chat, 1, true);
+  if (leaves_out) return spell_calls(messages, dialect);
+  if (most > 1 && !writes_calls(chat, 2, false, as_text)) split_calls(messages);
   if (!takes_results(chat)) move_results(messages);
 }
 

@@ -48,9 +48,9 @@ void name_calls_by_ids(std::vector<ChatMessage>& messages);
 /// letters and digits. One that is such stays, another always becomes the same.
 void shorten_call_ids(std::vector<ChatMessage>& messages);
 
-/// For templates that tell of tools and leave out the calls that were made, as Granite 3's: adds
-/// them to what their messages say, as the models of `dialect` write them. Of others than Granite's
-/// and Hermes', whose templates write calls, nothing.
+/// For templates that tell of tools and leave out the calls that were made, as Granite 3's and
+/// LFM2's: adds them to what their messages say, as the models of `dialect` write them. Of others
+/// than these and Hermes', whose templates write calls, nothing.
 void spell_calls(std::vector<ChatMessage>& messages, ToolDialect dialect);
 
 /// For templates that write one call of a message, or refuse more, as gpt-oss' and Llama 3's:

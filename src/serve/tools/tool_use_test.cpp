@@ -122,6 +122,47 @@ assistant: I look.
 </tool_call>)" + results);
 }
 
+/// LFM2's write messages alone.
+TEST(Calls, OfLfm2AreThoseOfPython) {
+  EXPECT_EQ(written("{# <|tool_list_start|> #}{% for message in messages %}{{ message.content }};"
+                    "{% endfor %}"),
+            "a;I look.\n<|tool_call_start|>[one(), two()]<|tool_call_end|>;2;1;So.;");
+  std::vector<ChatMessage> messages = {{"assistant", ""}};
+  messages[0].more["tool_calls"].push_back(call_for_template(
+      "1", "get", R"({"city": "a \"b\"", "days": 2, "far": true, "at": null, "list": [1, {}]})"));
+  spell_calls(messages, ToolDialect::lfm2);
+  EXPECT_EQ(messages[0].content,
+            R"(<|tool_call_start|>[get(city="a \"b\"", days=2, far=True, at=None, )"
+            R"(list=[1,{}])]<|tool_call_end|>)");
+}
+
+TEST(Calls, HaveTheirArgumentsAsATextForATemplateThatTakesNothingElse) {
+  const std::string begin = "{# <|tools_prefix|> #}{% for message in messages %}";
+  const std::string end = "{{ message.content }};{% endfor %}";
+  EXPECT_EQ(written(begin +
+                    "{% for call in message.tool_calls or [] %}"
+                    "{{ '{' + call.function.name + ':' + call.function.arguments + '}' }}"
+                    "{% endfor %}" +
+                    end),
+            "a;{one:{}}{two:{}}I look.;2;1;So.;");
+  EXPECT_EQ(written(begin +
+                    "{% for call in message.tool_calls or [] %}{{ call.function.name }}"
+                    "{% if call.function.arguments is mapping %}: {% endif %}{% endfor %}" +
+                    end),
+            "a;one: two: I look.;2;1;So.;");
+}
+
+/// Hunyuan's write results between tags of that name.
+TEST(Calls, KeepTheirResultsForATemplateWithATagOfThatName) {
+  EXPECT_EQ(
+      written("{# <tool_calls> <tool_call> <tool_sep> #}{% for message in messages %}"
+              "{% for call in message.tool_calls or [] %}({{ call.function.name }}){% endfor %}"
+              "{% if message.role == 'tool' %}<tool_responses>{{ message.content }}"
+              "</tool_responses>{% else %}{{ message.content }};{% endif %}{% endfor %}"),
+      "a;(one)(two)I look.;<tool_responses>2</tool_responses>"
+      "<tool_responses>1</tool_responses>So.;");
+}
+
 TEST(Calls, HaveTheirResultsForATemplateThatLooksForThemThere) {
   const std::string begin = "{# <|tool_call> #}{% for message in messages %}<{{ message.role }}>";
   const std::string calls =

@@ -1,17 +1,13 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <span>
 
-#include "serve/api/api_error.h"
 #include "serve/tools/grammar/lark.h"
+#include "serve/tools/grammar/python_grammar.h"
 #include "serve/tools/tool_use.h"
 
 namespace talon {
 namespace {
-
-/// Of a call as Python writes it, whose rules stand within each other.
-constexpr std::size_t kMostParameters = 256, kMostGrammarBytes = 1 << 20;
 
 /// Whether a mark in a grammar is a token, and so no part of any text.
 bool is_mark_token(const std::string& mark) { return mark.front() == '<'; }
@@ -31,6 +27,8 @@ bool has_lead(const AnswerStyle& style) {
 bool spells_thought(const GrammarText& text, const AnswerStyle& style) {
   const char* mark = style.dialect == ToolDialect::harmony     ? "<|message|>"
                      : style.thoughts == ThoughtMarks::mistral ? "[/THINK]"
+                     : style.thoughts == ThoughtMarks::hunyuan ? "think:opensource>"
+                     : style.thoughts == ThoughtMarks::apertus ? "<|inner_suffix|>"
                                                                : "think>";
   return text.source.find(mark) != std::string::npos;
 }
@@ -61,8 +59,8 @@ class GrammarWriter {
     std::string begin = led + text + " " + first;
     if (!is_mark_token(first)) {  // text would go on over it
       const auto marks = call_marks_of(style_.dialect);
-      lines_ += fmt::format("lead[suffix={}]: {}\n", first,
-                            lark_text_without(std::span(marks).subspan(1)));
+      rules_.lines += fmt::format("lead[suffix={}]: {}\n", first,
+                                  lark_text_without(std::span(marks).subspan(1)));
       begin = led + "lead";
     }
     return "(" + begin + " " + behind_mark() + ")" + (use_.parallel ? "* " : "? ") + led + text;
@@ -88,20 +86,23 @@ class GrammarWriter {
              body;
     }
     if (!style_.reasons) return body;
+    const std::vector<std::string_view> marks = text_marks_of(style_);
+    const std::string begin = mark(std::string(marks[0])), end(marks[1]);
     switch (style_.thoughts) {
       case ThoughtMarks::channel:
-        return thought(mark("<|channel>") + " \"thought\\n\"", "<channel|>") + body;
+        return thought(begin + " \"thought\\n\"", end) + body;
       case ThoughtMarks::cohere:
-        return thought(mark("<|START_THINKING|>"), "<|END_THINKING|>") + body;
+        return thought(begin, end) + body;
       case ThoughtMarks::seed:
-        return thought(mark("<seed:think>"), "</seed:think>") + "/[\\n ]{0,4}/ " + body;
       case ThoughtMarks::mistral:
-        return thought(mark("[THINK]"), "[/THINK]") + "/[\\n ]{0,4}/ " + body;
+        return thought(begin, end) + "/[\\n ]{0,4}/ " + body;
       case ThoughtMarks::tags:
+      case ThoughtMarks::hunyuan:
+      case ThoughtMarks::apertus:
         break;
     }
-    const std::string rest = rest_of_thought("</think>") + " /[\\n ]{0,4}/";
-    return (style_.begins_thinking ? rest : "(" + mark("<think>") + " " + rest + ")?") + " " + body;
+    const std::string rest = rest_of_thought(end) + " /[\\n ]{0,4}/";
+    return (style_.begins_thinking ? rest : "(" + begin + " " + rest + ")?") + " " + body;
   }
 
   /// What the model thinks, and then a text of any kind.
@@ -110,7 +111,7 @@ class GrammarWriter {
   }
 
   GrammarText finish(const std::string& start) const {
-    return {GrammarText::Kind::lark, "start: " + start + "\n" + lines_};
+    return {GrammarText::Kind::lark, "start: " + start + "\n" + rules_.lines};
   }
 
  private:
@@ -122,8 +123,7 @@ class GrammarWriter {
   }
 
   std::string rule(const std::string& name, const std::string& body) {
-    lines_ += name + ": " + body + "\n";
-    return name;
+    return rules_.add(name, body);
   }
 
   template <typename Write>
@@ -140,56 +140,9 @@ class GrammarWriter {
   }
 
   std::string arguments(const Tool& tool) {
-    return rule(
-        fmt::format("arguments{}", next_++),
+    return rules_.add_numbered(
+        "arguments",
         lark_json(object_schema(keeps_to_schema(tool) ? tool.parameters : OrderedJson::object())));
-  }
-
-  static void expect_few(const Tool& tool, std::size_t found, std::size_t most, const char* what) {
-    if (found <= most) return;
-    throw ApiError(
-        400, "tools",
-        fmt::format("tools: {}: expected at most {} {}, found {}", tool.name, most, what, found),
-        "invalid_value");
-  }
-
-  /// NAME(KEY=VALUE, ...), the keys in the order of the schema, the values in JSON.
-  std::string python_call(const Tool& tool) {
-    return lark_text(tool.name + "(") + " " + python_arguments(tool) + " \")\"";
-  }
-
-  std::string python_arguments(const Tool& tool) {
-    const OrderedJson& schema = tool.parameters;
-    const bool has_keys = schema.contains("properties") && schema["properties"].is_object();
-    if (!keeps_to_schema(tool) || !has_keys) {
-      const std::string any = rule(fmt::format("argument{}", next_++),
-                                   "/[A-Za-z_][A-Za-z0-9_]{0,63}=/ " + lark_json(true));
-      return "(" + any + " (\", \" " + any + ")*)?";
-    }
-    const OrderedJson required = schema.value("required", OrderedJson::array());
-    const auto is_required = [&](const std::string& key) {
-      return std::ranges::find(required, OrderedJson(key)) != required.end();
-    };
-    // What may be written from a key on: as the first argument, and behind others.
-    std::string first, more;
-    const OrderedJson& properties = schema["properties"];
-    expect_few(tool, properties.size(), kMostParameters, "parameters");
-    for (auto property = properties.rbegin(); property != properties.rend(); ++property) {
-      OrderedJson value = property.value();
-      for (const char* shared : {"$defs", "definitions"}) {
-        if (value.is_object() && schema.contains(shared)) value[shared] = schema[shared];
-      }
-      const std::string argument = rule(fmt::format("argument{}", next_++),
-                                        lark_text(property.key() + "=") + " " + lark_json(value));
-      expect_few(tool, lines_.size(), kMostGrammarBytes, "bytes of schemas, shared ones each time");
-      const std::string begun = argument + " " + more;
-      const bool must = is_required(property.key());
-      first = must ? begun : first.empty() ? "(" + begun + ")?" : begun + " | " + first;
-      first = rule(fmt::format("first{}", next_++), first);
-      more = must ? "\", \" " + begun : "(\", \" " + argument + ")? " + more;
-      more = rule(fmt::format("more{}", next_++), more);
-    }
-    return first;
   }
 
   /// An object for each tool, with its arguments under `key`.
@@ -199,6 +152,18 @@ class GrammarWriter {
                     arguments(tool) + " \"}\"";
            }) +
            ")";
+  }
+
+  /// {NAME: ARGUMENTS} for each tool.
+  std::string keyed_objects() {
+    return "(" + each([&](const Tool& tool) {
+             return lark_text("{" + lark_text(tool.name) + ": ") + " " + arguments(tool) + " \"}\"";
+           }) +
+           ")";
+  }
+
+  std::string python_calls() {
+    return each([&](const Tool& tool) { return python_call(tool, keeps_to_schema(tool), rules_); });
   }
 
   /// The first mark of calls. Of a family that has none, Hermes'.
@@ -213,6 +178,7 @@ class GrammarWriter {
       case ToolDialect::none:
       case ToolDialect::hermes:
       case ToolDialect::seed:
+      case ToolDialect::minimax:
         return "\"\\n\" ";
       case ToolDialect::mistral:
         if (has_named_calls()) return "";
@@ -232,6 +198,12 @@ class GrammarWriter {
         return tagged_call(mark("</tool_call>"));
       case ToolDialect::seed:
         return tagged_call(mark("</seed:tool_call>"));
+      case ToolDialect::minimax:
+        return tagged_call(mark("</minimax:tool_call>"));
+      case ToolDialect::hunyuan:
+        return hunyuan_calls("");
+      case ToolDialect::hunyuan_open:
+        return hunyuan_calls(":opensource");
       case ToolDialect::mistral:
         return has_named_calls() ? named_call() : list(objects("arguments"));
       case ToolDialect::functiongemma:
@@ -250,11 +222,16 @@ class GrammarWriter {
       }
       case ToolDialect::nemotron:
         return list(objects("arguments")) + " " + mark("</TOOLCALL>");
+      case ToolDialect::tool_calls:
+        return list(objects("arguments")) + " " + mark("</tool_calls>");
+      case ToolDialect::apertus:
+        return list(keyed_objects()) + " " + mark("<|tools_suffix|>");
+      case ToolDialect::lfm2:
+        return list("(" + python_calls() + ")") + " " + mark("<|tool_call_end|>");
       case ToolDialect::kimi:
         return kimi_calls();
       case ToolDialect::olmo: {
-        const std::string call =
-            rule("call", each([&](const Tool& tool) { return python_call(tool); }));
+        const std::string call = rule("call", python_calls());
         return space() + call + repeated(" (\"\\n\" " + call + ")*") + " " + space() +
                mark("</function_calls>");
       }
@@ -335,17 +312,17 @@ class GrammarWriter {
   /// Text that no call begins in.
   std::string without_calls() const { return lark_text_without(call_marks_of(style_.dialect)); }
 
-  std::string thought(const std::string& begin, const char* end) {
+  std::string thought(const std::string& begin, const std::string& end) {
     return "(" + begin + " " + rest_of_thought(end) + ")? ";
   }
 
   /// From behind its mark on. A call would end it (answer_style.h), and any text would go on over
   /// an end that is no token.
-  std::string rest_of_thought(const char* end) {
+  std::string rest_of_thought(const std::string& end) {
     const std::string text = rule("THOUGHT", without_calls());
     const std::string last = mark(end);
     if (is_mark_token(last)) return text + " " + last;
-    lines_ += fmt::format("thought[suffix={}]: {}\n", last, text);
+    rules_.lines += fmt::format("thought[suffix={}]: {}\n", last, text);
     return "thought";
   }
 
@@ -354,7 +331,7 @@ class GrammarWriter {
     const std::string any = "/\\{(?s:.)*\\}/", last = mark(end);
     std::string values = any + " " + last;
     if (!is_mark_token(last)) {  // they would go on over it
-      lines_ += fmt::format("values[suffix={}]: {}\n", last, any);
+      rules_.lines += fmt::format("values[suffix={}]: {}\n", last, any);
       values = "values";
     }
     return "\"call:\" (" + each([&](const Tool& tool) {
@@ -377,6 +354,24 @@ class GrammarWriter {
                          mark("<｜tool▁call▁end｜>"));
     const std::string between = has_fences ? " (\"\\n\" " + call + ")*" : " " + call + "*";
     return call + repeated(between) + " " + mark("<｜tool▁calls▁end｜>");
+  }
+
+  /// suffix: of the names of tags. The parameters, as tags in some of the family, are JSON.
+  std::string hunyuan_calls(const std::string& suffix) {
+    const bool has_sep =
+        !suffix.empty() || template_source().find("<tool_sep>") != std::string::npos;
+    const std::string sep = mark("<tool_sep" + suffix + ">");
+    const std::string call =
+        rule("call", mark("<tool_call" + suffix + ">") + " (" + each([&](const Tool& tool) {
+                       return has_sep ? lark_text(tool.name) + " " + sep + " \"\\n\" " +
+                                            arguments(tool) + " \"\\n\""
+                                      : lark_text(tool.name + "\n```json\n") + " " +
+                                            arguments(tool) + " \"\\n```\"";
+                     }) + ") " +
+                         mark("</tool_call" + suffix + ">"));
+    const std::string line = is_free_ ? "/\\n?/ " : has_sep ? "\"\\n\" " : "";
+    return line + call + repeated(" (\"\\n\" " + call + ")*") + " " + line +
+           mark("</tool_calls" + suffix + ">");
   }
 
   bool has_named_calls() const { return template_source().find("[ARGS]") != std::string::npos; }
@@ -407,8 +402,7 @@ class GrammarWriter {
   const ToolUse& use_;
   const AnswerStyle& style_;
   const Tokenizer& tokenizer_;
-  std::string lines_;
-  int next_ = 0;
+  LarkRules rules_;
   bool is_free_ = false;  // to call or not
 };
 

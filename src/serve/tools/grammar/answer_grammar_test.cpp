@@ -189,6 +189,26 @@ TEST(AnswerGrammar, OfCallsHasNoneInAThought) {
   EXPECT_EQ(taken(list, "[THINK]I look.[TOOL_CALLS]"), Taken::refused);
 }
 
+/// Whose prompt begins the thought, between marks that no other family has.
+TEST(AnswerGrammar, OfCallsOfHunyuanFollowsAThoughtThatIsBegun) {
+  ToolUse use = one_tool();
+  use.choice = ToolUse::Choice::required;
+  AnswerStyle style;
+  style.dialect = ToolDialect::hunyuan_open;
+  style.thoughts = ThoughtMarks::hunyuan;
+  style.reasons = style.begins_thinking = true;
+  const auto grammar = answer_grammar(use, style, tokenizer(), {});
+  const std::string call =
+      "<tool_call:opensource>get<tool_sep:opensource>\n{\"a\": 1}\n</tool_call:opensource>\n";
+  const std::string two = "I look.</think:opensource><tool_calls:opensource>\n" + call + call +
+                          "</tool_calls:opensource>";
+  EXPECT_EQ(taken(grammar, two), Taken::whole);
+  EXPECT_EQ(read_whole(style, two).calls.size(), 2U);
+  EXPECT_EQ(read_whole(style, two).reasoning, "I look.");
+  EXPECT_EQ(taken(grammar, "I look.<tool_calls:opensource>"), Taken::refused);
+  EXPECT_EQ(taken(grammar, "I look.</think:opensource>So."), Taken::refused);
+}
+
 TEST(AnswerGrammar, OfStrictToolsHasNoOtherFormOfACall) {
   AnswerStyle style;
   style.dialect = ToolDialect::hermes;
@@ -243,7 +263,17 @@ const StrictCall kStrictCalls[] = {
      "<|tool_call_end|><|tool_calls_section_end|>"},
     {ToolDialect::functiongemma, "<start_function_call>call:get", "<end_function_call>"},
     {ToolDialect::gemma4, "<|tool_call>call:get", "<tool_call|>"},
-    {ToolDialect::olmo, "<function_calls>\nget(", ")\n</function_calls>", "a=1", "b"}};
+    {ToolDialect::olmo, "<function_calls>\nget(", ")\n</function_calls>", "a=1", "b"},
+    {ToolDialect::lfm2, "<|tool_call_start|>[get(", ")]<|tool_call_end|>", "a=1", "b"},
+    {ToolDialect::minimax,
+     "<minimax:tool_call>\n{\"name\": \"get\", \"arguments\": ", "}\n</minimax:tool_call>"},
+    {ToolDialect::tool_calls, R"(<tool_calls>[{"name": "get", "arguments": )", "}]</tool_calls>"},
+    {ToolDialect::hunyuan, "<tool_calls><tool_call>get\n```json\n",
+     "\n```</tool_call></tool_calls>"},
+    {ToolDialect::hunyuan_open,
+     "<tool_calls:opensource>\n<tool_call:opensource>get<tool_sep:opensource>\n",
+     "\n</tool_call:opensource>\n</tool_calls:opensource>"},
+    {ToolDialect::apertus, R"(<|tools_prefix|>[{"get": )", "}]<|tools_suffix|>"}};
 
 TEST(AnswerGrammar, OfStrictToolsBindsCallsOfEveryFamilyThatMarksThem) {
   for (const StrictCall& call : kStrictCalls) {

@@ -6,6 +6,15 @@
 
 namespace talon {
 
+std::string LarkRules::add(const std::string& name, const std::string& body) {
+  lines += name + ": " + body + "\n";
+  return name;
+}
+
+std::string LarkRules::add_numbered(const std::string& name, const std::string& body) {
+  return add(fmt::format("{}{}", name, next++), body);
+}
+
 std::string lark_text(const std::string& text) {
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -11,6 +11,17 @@ namespace talon {
 
 inline constexpr const char* kLarkAnyText = "/(?s:.)*/";
 
+/// Rules of a grammar, each on a line.
+struct LarkRules {
+  std::string lines;
+  int next = 0;  // number
+
+  /// Adds a rule; returns its name.
+  std::string add(const std::string& name, const std::string& body);
+  /// The same with a number behind the name, which no other has.
+  std::string add_numbered(const std::string& name, const std::string& body);
+};
+
 /// A text that is written as it is.
 std::string lark_text(const std::string& text);
 /// The inside of a regular expression of that text alone.
