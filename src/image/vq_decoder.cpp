@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/error.h"
 #include "core/machine/available_memory.h"
@@ -25,14 +26,13 @@ VqLevel read_level_up(VqReader& reader, int index, int count) {
                           grows ? "one" : "none");
   }
   if (!grows) return level;
-  reader.rows *= 2;
-  reader.columns *= 2;
-  if (index + 1 == kMostVqLevels || std::max(reader.rows, reader.columns) > kMostVqSide) {
+  const int side = std::max(reader.size.rows, reader.size.columns);
+  if (index + 1 == kMostVqLevels || 2 * side > kMostVqSide) {
     reader.tensors.refuse(up + ".weight",
                           fmt::format("pictures of at most {} pixels a side", kMostVqSide),
                           "larger ones");
   }
-  level.resize = std::make_unique<Convolution>(reader.convolution(up));
+  level.resize = std::make_unique<Convolution>(reader.convolution(up, ConvolutionKind::doubling));
   return level;
 }
 
@@ -53,6 +53,7 @@ struct VqDecoder::State {
   std::vector<VqLevel> levels;
   std::unique_ptr<GroupNorm> norm;
   std::unique_ptr<Convolution> last;
+  mutable PlaneMemory planes;
 };
 
 VqDecoder::State::State(const Checkpoint& checkpoint, int grid_rows, int grid_columns,
@@ -67,7 +68,7 @@ VqDecoder::State::State(const Checkpoint& checkpoint, int grid_rows, int grid_co
   const VqTensors tensors(checkpoint);
   const VqLayout& layout = vq_layout(checkpoint);
   book = read_vq_codebook(tensors, layout.unit_codes);
-  VqReader reader{tensors, layout, "decoder.", rows, columns, book.width};
+  VqReader reader{tensors, layout, "decoder.", {rows, columns, book.width}};
   for (const char* name : {"post_quant_conv", "decoder.conv_in"})
     first.push_back(reader.convolution(name));
   middle = std::make_unique<VqMiddle>(reader.middle());
@@ -75,27 +76,23 @@ VqDecoder::State::State(const Checkpoint& checkpoint, int grid_rows, int grid_co
   do {
     levels.push_back(read_level_up(reader, static_cast<int>(levels.size()), count));
   } while (levels.back().resize);
-  norm = std::make_unique<GroupNorm>(tensors, "decoder.norm_out", reader.channels, true);
-  width = reader.columns;
-  height = reader.rows;
+  norm = std::make_unique<GroupNorm>(tensors, "decoder.norm_out", reader.size, true);
+  width = reader.size.columns;
+  height = reader.size.rows;
   const std::string out = "decoder.conv_out";
   last = std::make_unique<Convolution>(reader.convolution(out));
-  if (last->out_channels() != 3) {
-    tensors.refuse(out + ".weight", "3 channels out", fmt::to_string(last->out_channels()));
+  if (last->out().channels != 3) {
+    tensors.refuse(out + ".weight", "3 channels out", fmt::to_string(last->out().channels));
   }
   checkpoint.check_whole();
-  constexpr std::size_t kPlanes = 5;  // of a residual block while it is run
-  require_available(kPlanes * sizeof(float) * static_cast<std::size_t>(reader.most_values),
+  require_available(reader.bytes(),
                     fmt::format("decode pictures of {} by {} cells", columns, rows));
 }
 
 Plane VqDecoder::State::run(Plane x) const {
   for (const Convolution& convolution : first) x = convolution(x);
-  x = (*middle)(x);
-  for (const VqLevel& level : levels) {
-    x = level.through_blocks(std::move(x));
-    if (level.resize) x = (*level.resize)(twice_as_large(x));
-  }
+  x = (*middle)(std::move(x));
+  for (const VqLevel& level : levels) x = level(std::move(x));
   return (*last)((*norm)(x));
 }
 
@@ -113,14 +110,17 @@ std::vector<float> VqDecoder::values(std::span<const TokenId> codes) const {
   const State& s = *state_;
   expects(std::ssize(codes) == static_cast<std::ptrdiff_t>(s.rows) * s.columns,
           "a code for every cell");
-  Plane x{s.rows, s.columns, s.book.width, {}};
+  Plane x({s.rows, s.columns, s.book.width}, &s.planes);
+  auto to = x.values().begin();
   for (const TokenId code : codes) {
     expects(code >= 0 && code < s.book.codes, "codes of the codebook");
     const auto from = s.book.vectors.begin() + static_cast<std::ptrdiff_t>(code) * s.book.width;
-    x.values.insert(x.values.end(), from, from + s.book.width);
+    to = std::copy_n(from, s.book.width, to);
   }
   const OneDnnThreads at_most(s.threads);
-  return s.run(std::move(x)).values;
+  std::vector<float> values = s.run(std::move(x)).copy();
+  s.planes.keep_at_most(kMostVqKept);
+  return values;
 }
 
 Picture VqDecoder::decode(std::span<const TokenId> codes) const {

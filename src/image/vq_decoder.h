@@ -12,7 +12,7 @@ namespace talon {
 
 /// The decoder of a VQ tokenizer (VQGAN, arXiv:2012.09841) in the layout of LlamaGen or Chameleon:
 /// codes of a grid of cells to pixels. The tensors tell layout, depth and widths. Immutable after
-/// load.
+/// load, but for memory that a picture leaves to the next one.
 class VqDecoder {
  public:
   /// For grids of one size. threads: that compute at most, the caller's included. Throws Error

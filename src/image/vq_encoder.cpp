@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/error.h"
 #include "core/machine/available_memory.h"
@@ -12,8 +13,6 @@
 
 namespace talon {
 namespace {
-
-constexpr std::size_t kPlanesAtOnce = 6;  // of a residual block while it is run
 
 /// Level `index` of the encoder, the finest first, of `count`.
 VqLevel read_level_down(VqReader& reader, int index, int count) {
@@ -25,7 +24,10 @@ VqLevel read_level_down(VqReader& reader, int index, int count) {
     reader.tensors.refuse(down + ".weight", "one in every level but the last",
                           shrinks ? "one" : "none");
   }
-  if (shrinks) level.resize = std::make_unique<Convolution>(reader.convolution(down, 2));
+  if (shrinks) {
+    level.resize =
+        std::make_unique<Convolution>(reader.convolution(down, ConvolutionKind::halving));
+  }
   return level;
 }
 
@@ -85,6 +87,7 @@ struct VqEncoder::State {
   std::unique_ptr<VqMiddle> middle;
   std::unique_ptr<GroupNorm> norm;
   std::vector<Convolution> last;  // conv_out, quant_conv
+  mutable PlaneMemory planes;
 };
 
 VqEncoder::State::State(const Checkpoint& checkpoint, int picture_width, int picture_height,
@@ -102,33 +105,30 @@ VqEncoder::State::State(const Checkpoint& checkpoint, int picture_width, int pic
   code_width = book.width;
   places = by_place(book);
   halves = half_squares(book, unit_codes);
-  VqReader reader{tensors, layout, "encoder.", height, width, 3};
+  VqReader reader{tensors, layout, "encoder.", {height, width, 3}};
   const int count = std::max(reader.count_levels(layout.down), 1);
   require_encodable(checkpoint, width, height, 1 << (count - 1));
   first = std::make_unique<Convolution>(reader.convolution("encoder.conv_in"));
   for (int i = 0; i < count; ++i) levels.push_back(read_level_down(reader, i, count));
-  rows = reader.rows;
-  columns = reader.columns;
+  rows = reader.size.rows;
+  columns = reader.size.columns;
   middle = std::make_unique<VqMiddle>(reader.middle());
-  norm = std::make_unique<GroupNorm>(tensors, "encoder.norm_out", reader.channels, true);
+  norm = std::make_unique<GroupNorm>(tensors, "encoder.norm_out", reader.size, true);
   for (const char* name : {"encoder.conv_out", "quant_conv"})
     last.push_back(reader.convolution(name));
-  if (reader.channels != code_width) {
+  if (reader.size.channels != code_width) {
     tensors.refuse("quant_conv.weight", fmt::format("{} channels out, as codes have", code_width),
-                   fmt::to_string(reader.channels));
+                   fmt::to_string(reader.size.channels));
   }
   checkpoint.check_whole();
-  require_available(kPlanesAtOnce * sizeof(float) * static_cast<std::size_t>(reader.most_values),
+  require_available(reader.bytes(),
                     fmt::format("encode pictures of {} by {} pixels", width, height));
 }
 
 Plane VqEncoder::State::run(Plane x) const {
   x = (*first)(x);
-  for (const VqLevel& level : levels) {
-    x = level.through_blocks(std::move(x));
-    if (level.resize) x = (*level.resize)(x);
-  }
-  x = (*norm)((*middle)(x));
+  for (const VqLevel& level : levels) x = level(std::move(x));
+  x = (*norm)((*middle)(std::move(x)));
   for (const Convolution& convolution : last) x = convolution(x);
   return x;
 }
@@ -155,10 +155,12 @@ int VqEncoder::columns() const { return state_->columns; }
 
 std::vector<float> VqEncoder::vectors(std::span<const float> pixels) const {
   const State& s = *state_;
-  Plane x{s.height, s.width, 3, {pixels.begin(), pixels.end()}};
-  expects(x.values.size() == static_cast<std::size_t>(x.cells()) * 3, "three values a pixel");
+  Plane x({s.height, s.width, 3}, &s.planes);
+  expects(x.values().size() == pixels.size(), "three values a pixel");
+  std::ranges::copy(pixels, x.values().begin());
   const OneDnnThreads at_most(s.threads);
-  std::vector<float> values = s.run(std::move(x)).values;
+  std::vector<float> values = s.run(std::move(x)).copy();
+  s.planes.keep_at_most(kMostVqKept);
   for (const float value : values) {
     if (!std::isfinite(value))
       fail("encode a picture: expected finite values, found NaN or infinity");

@@ -12,7 +12,7 @@ namespace talon {
 
 /// The encoder of a VQ tokenizer (VQGAN, arXiv:2012.09841) in the layout of LlamaGen or Chameleon:
 /// pictures to codes of a grid of cells. The tensors tell layout, depth and widths. Immutable after
-/// load.
+/// load, but for memory that a picture leaves to the next one.
 class VqEncoder {
  public:
   /// For pictures of one size, in pixels. threads: that compute at most, the caller's included.

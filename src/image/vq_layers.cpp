@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <dnnl.hpp>
+#include <unordered_map>
+#include <utility>
 
 #include "core/error.h"
 #include "io/quote.h"
@@ -16,6 +18,41 @@ extern "C" int omp_get_max_threads();
 extern "C" void omp_set_num_threads(int threads);
 
 namespace talon {
+
+struct OneDnnState {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  dnnl::primitive primitive, bias_adder;  // bias_adder: none where `primitive` adds the bias
+  dnnl::memory::desc in, out, weight_form, bias_form, scratch;
+  std::vector<float> bias_values;
+  dnnl::memory weight, bias;
+
+  /// Compiles what `Forward` does by `description`. Returns its plan.
+  template <typename Forward>
+  typename Forward::primitive_desc plan(const typename Forward::desc& description,
+                                        const dnnl::post_ops& after = {}) {
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    attributes.set_post_ops(after);
+    const typename Forward::primitive_desc made(description, attributes, engine);
+    primitive = Forward(made);
+    scratch = made.scratchpad_desc();
+    return made;
+  }
+
+  dnnl::memory at(const dnnl::memory::desc& form, const float* values) const {
+    return dnnl::memory(form, engine, const_cast<float*>(values));
+  }
+
+  void run(std::unordered_map<int, dnnl::memory> arguments) {
+    arguments.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(scratch, engine));
+    primitive.execute(stream, arguments);
+    stream.wait();
+  }
+};
+
+void FreeOneDnn::operator()(OneDnnState* state) const { delete state; }
+
 namespace {
 
 constexpr int kGroups = 32;
@@ -39,15 +76,112 @@ void multiply(bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, 
   if (status != dnnl_success) fail("multiply matrices with oneDNN: status {}", int{status});
 }
 
-void softmax(std::span<float> row) {
-  const float largest = *std::ranges::max_element(row);
-  double sum = 0;
-  for (float& value : row) sum += value = std::exp(value - largest);
-  for (float& value : row) value = static_cast<float>(value / sum);
+dnnl::memory::desc form_of(const PlaneSize& size) {
+  return floats({1, size.channels, size.rows, size.columns}, Format::nhwc);
 }
 
-void add(const Plane& more, Plane& to) {
-  for (std::size_t i = 0; i < to.values.size(); ++i) to.values[i] += more.values[i];
+/// What `make` compiles and fills in; what oneDNN refuses is told with the layer's name.
+template <typename Make>
+OneDnn compile(const std::string& name, const Make& make) {
+  try {
+    OneDnn state(new OneDnnState);
+    make(*state);
+    return state;
+  } catch (const dnnl::error& error) {
+    fail(
+        "prepare {} with oneDNN: {}; it compiles as it loads, so the system must let programs run "
+        "memory that they wrote (MemoryDenyWriteExecute of systemd forbids that)",
+        quote(name), error.what());
+  }
+}
+
+/// Of a 3x3 behind a doubling of the sides: [out, in, 4, 4] of the transposed convolution in steps
+/// of two that does the same. Cell i reaches the pixels 2i - 1 to 2i + 2, pixel 2i - 1 + y of them
+/// through all rows of the 3x3 that see one of the pixels 2i and 2i + 1: 2 - y and 3 - y.
+std::vector<float> doubling(const std::vector<float>& weight) {
+  std::vector<float> wide;
+  for (std::size_t at = 0; at < weight.size(); at += 9) {
+    for (std::size_t place = 0; place < 16; ++place) {
+      double sum = 0;
+      for (std::size_t i = 0; i < 9; ++i) {
+        if ((place / 4 + i / 3) / 2 == 1 && (place % 4 + i % 3) / 2 == 1) sum += weight[at + i];
+      }
+      wide.push_back(static_cast<float>(sum));
+    }
+  }
+  return wide;
+}
+
+/// Brings what is stored [out, in, rows, columns] into the order that the plan asks for.
+void set_weight(OneDnnState& s, const dnnl::memory::desc& form, const Dims& shape,
+                const std::vector<float>& weight) {
+  s.weight = dnnl::memory(form, s.engine);
+  dnnl::memory stored = s.at(floats(shape, Format::oihw), weight.data());
+  dnnl::reorder(stored, s.weight).execute(s.stream, stored, s.weight);
+  s.stream.wait();
+}
+
+void plan_convolution(OneDnnState& s, ConvolutionKind kind, const Dims& shape,
+                      const std::vector<float>& weight) {
+  const bool halves = kind == ConvolutionKind::halving;
+  const Dims step(2, halves ? 2 : 1);
+  const Dims before(2, halves ? 0 : shape[2] / 2), after(2, shape[2] / 2);  // zeros around
+  dnnl::post_ops sum;
+  if (kind == ConvolutionKind::adding) sum.append_sum();
+  s.bias_form = floats({shape[0]}, Format::x);
+  const auto plan = s.plan<dnnl::convolution_forward>(
+      {dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, s.in,
+       floats(shape, Format::any), s.bias_form, s.out, step, before, after},
+      sum);
+  set_weight(s, plan.weights_desc(), shape, weight);
+}
+
+/// oneDNN adds the bias of such a convolution by a loop that it does not compile, so it is added
+/// by a primitive of its own.
+void plan_doubling(OneDnnState& s, const Dims& shape, const std::vector<float>& weight) {
+  const Dims wide = {shape[0], shape[1], 4, 4};
+  const Dims step(2, 2), cut(2, 1);
+  const auto plan = s.plan<dnnl::deconvolution_forward>(
+      {dnnl::prop_kind::forward_inference, dnnl::algorithm::deconvolution_direct, s.in,
+       floats(wide, Format::any), s.out, step, cut, cut});
+  set_weight(s, plan.weights_desc(), wide, doubling(weight));
+  s.bias_form = floats({1, shape[0], 1, 1}, Format::nhwc);
+  s.bias_adder = dnnl::binary(dnnl::binary::primitive_desc(
+      {dnnl::algorithm::binary_add, s.out, s.bias_form, s.out}, s.engine));
+}
+
+/// Of each channel: the sum of its values, and that of their squares.
+struct ChannelSums {
+  std::vector<double> values, squares;
+};
+ChannelSums sums_of(const Plane& plane) {
+  constexpr std::size_t kAtOnce = kGroups;  // a number that the compiler knows and makes vectors of
+  const std::span<const float> all = plane.values();
+  const auto channels = static_cast<std::size_t>(plane.size().channels);
+  const std::size_t row = static_cast<std::size_t>(plane.size().columns) * channels;
+  ChannelSums sums{std::vector<double>(channels), std::vector<double>(channels)};
+  for (std::size_t begin = 0; begin < all.size(); begin += row) {
+    for (std::size_t first = 0; first < channels; first += kAtOnce) {
+      double values[kAtOnce] = {}, squares[kAtOnce] = {};
+      for (std::size_t at = begin + first; at < begin + row; at += channels) {
+        for (std::size_t i = 0; i < kAtOnce; ++i) {
+          const double value = all[at + i];
+          values[i] += value;
+          squares[i] += value * value;
+        }
+      }
+      for (std::size_t i = 0; i < kAtOnce; ++i) {
+        sums.values[first + i] += values[i];
+        sums.squares[first + i] += squares[i];
+      }
+    }
+  }
+  return sums;
+}
+
+int rows_at_once(const PlaneSize& size) {
+  const auto cells = static_cast<std::int64_t>(size.cells());
+  return static_cast<int>(std::clamp<std::int64_t>(kMostShares / cells, 1, cells));
 }
 
 }  // namespace
@@ -81,197 +215,183 @@ OneDnnThreads::OneDnnThreads(int most) : before_(omp_get_max_threads()) {
 }
 OneDnnThreads::~OneDnnThreads() { omp_set_num_threads(before_); }
 
-struct Convolution::State {
-  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream{engine};
-  dnnl::convolution_forward primitive;
-  dnnl::memory::desc in, out, scratch;
-  dnnl::memory weight, bias;
-};
-
-Convolution::Convolution(const VqTensors& tensors, const std::string& name, int channels, int rows,
-                         int columns, int step)
-    : step_(step), state_(std::make_unique<State>()) {
-  expects(step == 1 || step == 2, "a convolution that keeps the sides or halves them");
+Convolution::Convolution(const VqTensors& tensors, const std::string& name, const PlaneSize& in,
+                         ConvolutionKind kind)
+    : kind_(kind), in_(in), out_(in) {
+  const bool keeps_sides = kind == ConvolutionKind::same || kind == ConvolutionKind::adding;
   const std::vector<std::int64_t> shape = tensors.shape(name + ".weight");
   const bool known = shape.size() == 4 && shape[0] >= 1 && shape[0] <= kMostChannels &&
-                     shape[1] == channels && shape[2] == shape[3] &&
-                     (shape[2] == 3 || (shape[2] == 1 && step == 1));
+                     shape[1] == in.channels && shape[2] == shape[3] &&
+                     (shape[2] == 3 || (shape[2] == 1 && keeps_sides));
   if (!known) {
-    tensors.refuse(name + ".weight",
-                   fmt::format("[channels, {}, {}, as many]", channels, step == 1 ? "1 or 3" : "3"),
-                   fmt::format("[{}]", fmt::join(shape, ", ")));
+    tensors.refuse(
+        name + ".weight",
+        fmt::format("[channels, {}, {}, as many]", in.channels, keeps_sides ? "1 or 3" : "3"),
+        fmt::format("[{}]", fmt::join(shape, ", ")));
   }
-  out_channels_ = static_cast<int>(shape[0]);
-  State& s = *state_;
-  std::vector<float> weight = tensors.values(name + ".weight", shape);
-  const std::vector<float> bias = tensors.values(name + ".bias", {shape[0]});
-  const Dims after(2, shape[2] / 2), before(2, step == 1 ? shape[2] / 2 : 0);  // zeros around
-  s.in = floats({1, channels, rows, columns}, Format::nhwc);
-  s.out = floats({1, out_channels_, rows / step, columns / step}, Format::nhwc);
-  const auto bias_form = floats({out_channels_}, Format::x);
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  try {
-    const dnnl::convolution_forward::primitive_desc plan(
-        {dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, s.in,
-         floats(shape, Format::any), bias_form, s.out, Dims{step, step}, before, after},
-        attributes, s.engine);
-    s.primitive = dnnl::convolution_forward(plan);
-    s.scratch = plan.scratchpad_desc();
-    s.weight = dnnl::memory(plan.weights_desc(), s.engine);
-    s.bias = dnnl::memory(bias_form, s.engine);
-    dnnl::memory stored(floats(shape, Format::oihw), s.engine, weight.data());
-    dnnl::reorder(stored, s.weight).execute(s.stream, stored, s.weight);
-    s.stream.wait();
-  } catch (const dnnl::error& error) {
-    fail(
-        "prepare {} with oneDNN: {}; it compiles as it loads, so the system must let programs run "
-        "memory that they wrote (MemoryDenyWriteExecute of systemd forbids that)",
-        quote(name), error.what());
-  }
-  std::ranges::copy(bias, static_cast<float*>(s.bias.get_data_handle()));
+  out_.channels = static_cast<int>(shape[0]);
+  if (kind == ConvolutionKind::halving) out_ = {in.rows / 2, in.columns / 2, out_.channels};
+  if (kind == ConvolutionKind::doubling) out_ = {2 * in.rows, 2 * in.columns, out_.channels};
+  const std::vector<float> weight = tensors.values(name + ".weight", shape);
+  std::vector<float> bias = tensors.values(name + ".bias", {shape[0]});
+  state_ = compile(name, [&](OneDnnState& s) {
+    s.in = form_of(in_);
+    s.out = form_of(out_);
+    if (kind == ConvolutionKind::doubling) {
+      plan_doubling(s, shape, weight);
+    } else {
+      plan_convolution(s, kind, shape, weight);
+    }
+    s.bias_values = std::move(bias);
+    s.bias = s.at(s.bias_form, s.bias_values.data());
+  });
 }
 
-Convolution::~Convolution() = default;
-Convolution::Convolution(Convolution&&) noexcept = default;
-Convolution& Convolution::operator=(Convolution&&) noexcept = default;
-
 Plane Convolution::operator()(const Plane& in) const {
-  State& s = *state_;
-  Plane out{in.rows / step_, in.columns / step_, out_channels_, {}};
-  out.values.resize(static_cast<std::size_t>(out.cells()) *
-                    static_cast<std::size_t>(out_channels_));
-  dnnl::memory from(s.in, s.engine, const_cast<float*>(in.values.data()));
-  dnnl::memory to(s.out, s.engine, out.values.data());
-  dnnl::memory scratch(s.scratch, s.engine);
-  s.primitive.execute(s.stream, {{DNNL_ARG_SRC, from},
-                                 {DNNL_ARG_WEIGHTS, s.weight},
-                                 {DNNL_ARG_BIAS, s.bias},
-                                 {DNNL_ARG_DST, to},
-                                 {DNNL_ARG_SCRATCHPAD, scratch}});
-  s.stream.wait();
+  expects(kind_ != ConvolutionKind::adding, "a convolution that does not add");
+  Plane out = in.like(out_);
+  run(in, out);
   return out;
 }
 
-GroupNorm::GroupNorm(const VqTensors& tensors, const std::string& name, int channels, bool silu)
-    : weight_(tensors.values(name + ".weight", {channels})),
-      bias_(tensors.values(name + ".bias", {channels})),
-      silu_(silu) {
-  if (channels % kGroups != 0) {
-    tensors.refuse(name + ".weight", fmt::format("a multiple of {} channels", kGroups),
-                   fmt::to_string(channels));
-  }
+void Convolution::add(const Plane& in, Plane& sum) const {
+  expects(kind_ == ConvolutionKind::adding, "a convolution that adds");
+  run(in, sum);
 }
 
-Plane GroupNorm::operator()(const Plane& in) const {
-  const auto channels = static_cast<std::size_t>(in.channels);
-  const std::size_t width = channels / kGroups;
-  std::vector<double> sum(channels), squares(channels);
-  for (std::size_t at = 0; at < in.values.size(); at += channels) {
-    for (std::size_t c = 0; c < channels; ++c) {
-      const double value = in.values[at + c];
-      sum[c] += value;
-      squares[c] += value * value;
-    }
+void Convolution::run(const Plane& in, Plane& out) const {
+  expects(in.size() == in_ && out.size() == out_, "planes of the sizes that it was made for");
+  OneDnnState& s = *state_;
+  const dnnl::memory to = s.at(s.out, out.values().data());
+  s.run({{DNNL_ARG_SRC, s.at(s.in, in.values().data())},
+         {DNNL_ARG_WEIGHTS, s.weight},
+         {DNNL_ARG_BIAS, s.bias},
+         {DNNL_ARG_DST, to}});
+  if (!s.bias_adder) return;
+  s.bias_adder.execute(s.stream,
+                       {{DNNL_ARG_SRC_0, to}, {DNNL_ARG_SRC_1, s.bias}, {DNNL_ARG_DST, to}});
+  s.stream.wait();
+}
+
+GroupNorm::GroupNorm(const VqTensors& tensors, const std::string& name, const PlaneSize& size,
+                     bool silu)
+    : weight_(tensors.values(name + ".weight", {size.channels})),
+      bias_(tensors.values(name + ".bias", {size.channels})) {
+  if (size.channels % kGroups != 0) {
+    tensors.refuse(name + ".weight", fmt::format("a multiple of {} channels", kGroups),
+                   fmt::to_string(size.channels));
   }
-  std::vector<float> factor(channels), shift(channels);
-  const double count = static_cast<double>(in.cells()) * static_cast<double>(width);
+  state_ = compile(name, [&](OneDnnState& s) {
+    const Dims step(2, 1), around(2, 0);
+    dnnl::post_ops after;
+    if (silu) after.append_eltwise(1, dnnl::algorithm::eltwise_swish, 1, 0);
+    s.in = s.out = form_of(size);
+    s.bias_form = floats({size.channels}, Format::x);
+    const auto plan = s.plan<dnnl::convolution_forward>(
+        {dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, s.in,
+         floats({size.channels, 1, 1, 1, 1}, Format::any), s.bias_form, s.out, step, around,
+         around},
+        after);
+    s.weight_form = plan.weights_desc();
+    expects(s.weight_form.get_size() == weight_.size() * sizeof(float), "factors in a row");
+  });
+}
+
+GroupNorm::Map GroupNorm::map_of(const Plane& in) const {
+  const ChannelSums sums = sums_of(in);
+  const std::size_t channels = weight_.size(), width = channels / kGroups;
+  const double count = static_cast<double>(in.size().cells()) * static_cast<double>(width);
+  Map map{std::vector<float>(channels), std::vector<float>(channels)};
   for (std::size_t first = 0; first < channels; first += width) {
     double total = 0, total_squares = 0;
     for (std::size_t c = first; c < first + width; ++c) {
-      total += sum[c];
-      total_squares += squares[c];
+      total += sums.values[c];
+      total_squares += sums.squares[c];
     }
     const double mean = total / count;
     const double variance = std::max(0.0, total_squares / count - mean * mean);
     const double scale = 1 / std::sqrt(variance + kEpsilon);
     for (std::size_t c = first; c < first + width; ++c) {
-      factor[c] = static_cast<float>(scale * weight_[c]);
-      shift[c] = static_cast<float>(bias_[c] - mean * scale * weight_[c]);
+      map.factor[c] = static_cast<float>(scale * weight_[c]);
+      map.shift[c] = static_cast<float>(bias_[c] - mean * scale * weight_[c]);
     }
   }
-  Plane out = in;
-  for (std::size_t at = 0; at < out.values.size(); at += channels) {
-    for (std::size_t c = 0; c < channels; ++c) {
-      const float normed = out.values[at + c] * factor[c] + shift[c];
-      out.values[at + c] = silu_ ? normed / (1 + std::exp(-normed)) : normed;
-    }
-  }
+  return map;
+}
+
+Plane GroupNorm::operator()(const Plane& in) const {
+  const Map map = map_of(in);
+  Plane out = in.like(in.size());
+  OneDnnState& s = *state_;
+  s.run({{DNNL_ARG_SRC, s.at(s.in, in.values().data())},
+         {DNNL_ARG_WEIGHTS, s.at(s.weight_form, map.factor.data())},
+         {DNNL_ARG_BIAS, s.at(s.bias_form, map.shift.data())},
+         {DNNL_ARG_DST, s.at(s.out, out.values().data())}});
   return out;
 }
 
-ResidualBlock::ResidualBlock(const VqTensors& tensors, const std::string& name, int channels,
-                             int rows, int columns)
-    : first_norm_(tensors, name + ".norm1", channels, true),
-      first_(tensors, name + ".conv1", channels, rows, columns),
-      second_norm_(tensors, name + ".norm2", first_.out_channels(), true),
-      second_(tensors, name + ".conv2", first_.out_channels(), rows, columns) {
+ResidualBlock::ResidualBlock(const VqTensors& tensors, const std::string& name, const PlaneSize& in)
+    : first_norm_(tensors, name + ".norm1", in, true),
+      first_(tensors, name + ".conv1", in),
+      second_norm_(tensors, name + ".norm2", first_.out(), true),
+      second_(tensors, name + ".conv2", first_.out(), ConvolutionKind::adding) {
   const std::string shortcut = name + ".nin_shortcut";
-  if (channels != second_.out_channels() || tensors.has(shortcut + ".weight"))
-    shortcut_ = std::make_unique<Convolution>(tensors, shortcut, channels, rows, columns);
-  if (shortcut_ && shortcut_->out_channels() != second_.out_channels()) {
-    tensors.refuse(shortcut + ".weight", fmt::format("{} channels out", second_.out_channels()),
-                   fmt::to_string(shortcut_->out_channels()));
+  if (in != second_.out() || tensors.has(shortcut + ".weight"))
+    shortcut_ = std::make_unique<Convolution>(tensors, shortcut, in);
+  if (shortcut_ && shortcut_->out() != second_.out()) {
+    tensors.refuse(shortcut + ".weight", fmt::format("{} channels out", second_.out().channels),
+                   fmt::to_string(shortcut_->out().channels));
   }
 }
 
-Plane ResidualBlock::operator()(const Plane& in) const {
-  Plane out = second_(second_norm_(first_(first_norm_(in))));
-  if (shortcut_) {
-    add((*shortcut_)(in), out);
-  } else {
-    add(in, out);
-  }
-  return out;
+Plane ResidualBlock::operator()(Plane x) const {
+  Plane hidden = first_(first_norm_(x));
+  hidden = second_norm_(hidden);
+  Plane sum = shortcut_ ? (*shortcut_)(x) : std::move(x);
+  second_.add(hidden, sum);
+  return sum;
 }
 
-CellAttention::CellAttention(const VqTensors& tensors, const std::string& name, int channels,
-                             int rows, int columns)
-    : norm_(tensors, name + ".norm", channels, false),
-      q_(tensors, name + ".q", channels, rows, columns),
-      k_(tensors, name + ".k", channels, rows, columns),
-      v_(tensors, name + ".v", channels, rows, columns),
-      out_(tensors, name + ".proj_out", channels, rows, columns) {
+CellAttention::CellAttention(const VqTensors& tensors, const std::string& name,
+                             const PlaneSize& size)
+    : norm_(tensors, name + ".norm", size, false),
+      q_(tensors, name + ".q", size),
+      k_(tensors, name + ".k", size),
+      v_(tensors, name + ".v", size),
+      out_(tensors, name + ".proj_out", size, ConvolutionKind::adding) {
   for (const Convolution* part : {&q_, &k_, &v_, &out_}) {
-    if (part->out_channels() == channels) continue;
-    tensors.refuse(name, fmt::format("{} channels of q, k, v and proj_out", channels),
-                   fmt::to_string(part->out_channels()));
+    if (part->out() == size) continue;
+    tensors.refuse(name, fmt::format("{} channels of q, k, v and proj_out", size.channels),
+                   fmt::to_string(part->out().channels));
   }
+  softmax_ = compile(name, [&](OneDnnState& s) {
+    s.in = floats({rows_at_once(size), static_cast<std::int64_t>(size.cells())}, Format::ab);
+    s.plan<dnnl::softmax_forward>({dnnl::prop_kind::forward_inference, s.in, 1});
+  });
 }
 
-Plane CellAttention::operator()(const Plane& in) const {
-  const Plane normed = norm_(in), k = k_(normed), v = v_(normed);
+std::size_t CellAttention::values_at_once(const PlaneSize& size) {
+  constexpr std::size_t kPlanes = 5;  // x, normed, q, k, v
+  return kPlanes * size.values() + static_cast<std::size_t>(rows_at_once(size)) * size.cells();
+}
+
+Plane CellAttention::operator()(Plane x) const {
+  const Plane normed = norm_(x), k = k_(normed), v = v_(normed);
   Plane q = q_(normed);
-  const std::int64_t cells = in.cells(), width = in.channels;
-  const std::int64_t most = std::clamp<std::int64_t>(kMostShares / cells, 1, cells);
-  std::vector<float> shares(static_cast<std::size_t>(most * cells));
+  const auto cells = static_cast<std::int64_t>(x.size().cells());
+  const std::int64_t width = x.size().channels, most = rows_at_once(x.size());
+  Plane shares = x.like({static_cast<int>(most), static_cast<int>(cells), 1});
+  const dnnl::memory scores = softmax_->at(softmax_->in, shares.values().data());
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(width)));
   for (std::int64_t first = 0; first < cells; first += most) {
     const std::int64_t rows = std::min(most, cells - first);
-    float* const own = q.values.data() + first * width;  // queries, then what they attend to
-    multiply(true, rows, cells, width, scale, own, k.values.data(), shares.data());
-    for (std::int64_t row = 0; row < rows; ++row)
-      softmax({shares.data() + row * cells, static_cast<std::size_t>(cells)});
-    multiply(false, rows, width, cells, 1, shares.data(), v.values.data(), own);
+    float* const own = q.values().data() + first * width;  // queries, then what they attend to
+    multiply(true, rows, cells, width, scale, own, k.values().data(), shares.values().data());
+    softmax_->run({{DNNL_ARG_SRC, scores}, {DNNL_ARG_DST, scores}});  // of rows of before, too
+    multiply(false, rows, width, cells, 1, shares.values().data(), v.values().data(), own);
   }
-  Plane out = out_(q);
-  add(in, out);
-  return out;
-}
-
-Plane twice_as_large(const Plane& in) {
-  Plane out{2 * in.rows, 2 * in.columns, in.channels, {}};
-  out.values.reserve(4 * in.values.size());
-  for (int row = 0; row < out.rows; ++row) {
-    for (int column = 0; column < out.columns; ++column) {
-      const auto from =
-          in.values.begin() +
-          (static_cast<std::ptrdiff_t>(row / 2) * in.columns + column / 2) * in.channels;
-      out.values.insert(out.values.end(), from, from + in.channels);
-    }
-  }
-  return out;
+  out_.add(q, x);
+  return x;
 }
 
 }  // namespace talon

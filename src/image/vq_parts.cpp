@@ -78,36 +78,40 @@ std::string vq_fingerprint(const Checkpoint& checkpoint) {
   return hash.finish().substr(0, kDigits);
 }
 
-Plane VqLevel::through_blocks(Plane x) const {
+Plane VqLevel::operator()(Plane x) const {
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    x = blocks[i](x);
-    if (i < attentions.size()) x = attentions[i](x);
+    x = blocks[i](std::move(x));
+    if (i < attentions.size()) x = attentions[i](std::move(x));
   }
-  return x;
+  return resize ? (*resize)(x) : std::move(x);
 }
 
-Convolution VqReader::convolution(const std::string& name, int step) {
-  Convolution next(tensors, name, channels, rows, columns, step);
-  rows /= step;
-  columns /= step;
-  channels = next.out_channels();
-  most_values = std::max(most_values, std::int64_t{rows} * columns * channels);
+Convolution VqReader::convolution(const std::string& name, ConvolutionKind kind) {
+  Convolution next(tensors, name, size, kind);
+  block_values = std::max(block_values, size.values() + next.out().values());
+  size = next.out();
   return next;
 }
 
 ResidualBlock VqReader::block(const std::string& name) {
-  ResidualBlock next(tensors, name, channels, rows, columns);
-  channels = next.out_channels();
-  most_values = std::max(most_values, std::int64_t{rows} * columns * channels);
+  constexpr std::size_t kPlanes = 3;  // x, what a layer gets, what it gives
+  ResidualBlock next(tensors, name, size);
+  const std::size_t most = std::max(size.values(), next.out().values());
+  block_values = std::max(block_values, kPlanes * most);
+  size = next.out();
   return next;
+}
+
+CellAttention VqReader::attention(const std::string& name) {
+  attention_values = std::max(attention_values, CellAttention::values_at_once(size));
+  return {tensors, name, size};
 }
 
 VqMiddle VqReader::middle() {
   ResidualBlock first = block(half + std::string(layout.middle_first));
-  CellAttention attention(tensors, half + std::string(layout.middle_attention), channels, rows,
-                          columns);
-  ResidualBlock second = block(half + std::string(layout.middle_second));
-  return {std::move(first), std::move(attention), std::move(second)};
+  CellAttention second = attention(half + std::string(layout.middle_attention));
+  ResidualBlock third = block(half + std::string(layout.middle_second));
+  return {std::move(first), std::move(second), std::move(third)};
 }
 
 VqLevel VqReader::level(const std::string& at) {
@@ -116,11 +120,11 @@ VqLevel VqReader::level(const std::string& at) {
   for (int i = 0; i == 0 || tensors.has(block_at(i) + ".norm1.weight"); ++i) {
     if (i == kMostBlocks) tensors.refuse(at, fmt::format("at most {} blocks", kMostBlocks), "more");
     level.blocks.push_back(block(block_at(i)));
-    const std::string attention = at + vq_name("attn.{}", i);
-    if (!tensors.has(attention + ".norm.weight")) continue;
+    const std::string name = at + vq_name("attn.{}", i);
+    if (!tensors.has(name + ".norm.weight")) continue;
     if (static_cast<int>(level.attentions.size()) != i)
-      tensors.refuse(attention, "attention behind every block or none", "some");
-    level.attentions.emplace_back(tensors, attention, channels, rows, columns);
+      tensors.refuse(name, "attention behind every block or none", "some");
+    level.attentions.push_back(attention(name));
   }
   return level;
 }

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "image/vq_layers.h"
@@ -14,6 +15,8 @@ namespace talon {
 
 inline constexpr int kMostVqSide = 1 << 13;  // pixels
 inline constexpr int kMostVqLevels = 16;
+inline constexpr std::size_t kMostVqKept = std::size_t{64}
+                                           << 20;  // bytes of planes between pictures
 
 /// What the published tokenizers call their parts, and how they use codes.
 struct VqLayout {
@@ -40,7 +43,7 @@ std::string vq_fingerprint(const Checkpoint& checkpoint);
 
 /// Blocks at one resolution, then a convolution that leads to the next.
 struct VqLevel {
-  Plane through_blocks(Plane x) const;
+  Plane operator()(Plane x) const;
 
   std::vector<ResidualBlock> blocks;
   std::vector<CellAttention> attentions;  // behind each block, or none
@@ -49,7 +52,7 @@ struct VqLevel {
 
 /// Where the cells are fewest.
 struct VqMiddle {
-  Plane operator()(const Plane& x) const { return second(attention(first(x))); }
+  Plane operator()(Plane x) const { return second(attention(first(std::move(x)))); }
 
   ResidualBlock first;
   CellAttention attention;
@@ -59,19 +62,23 @@ struct VqMiddle {
 /// Reads the layers of a half, "decoder." or "encoder.", in their order. Throws Error naming the
 /// tensor for one that is missing, of another shape, or not finite.
 struct VqReader {
-  Convolution convolution(const std::string& name, int step = 1);
+  Convolution convolution(const std::string& name, ConvolutionKind kind = ConvolutionKind::same);
   ResidualBlock block(const std::string& name);
+  CellAttention attention(const std::string& name);
   VqMiddle middle();
   /// The blocks of the level whose names begin with `at`.
   VqLevel level(const std::string& at);
   /// Levels that follow the first. `name`: up or down of the layout.
   int count_levels(std::string_view name) const;
+  /// Of planes while the layers that were read are run: those of the block that needs most, and
+  /// beside them, since PlaneMemory may still hold them, those of the attention that does.
+  std::size_t bytes() const { return sizeof(float) * (block_values + attention_values); }
 
   const VqTensors& tensors;
   const VqLayout& layout;
   std::string half;
-  int rows = 0, columns = 0, channels = 0;  // of the plane that the next layer gets
-  std::int64_t most_values = 0;             // of a plane that a layer gave
+  PlaneSize size;                                      // of the plane that the next layer gets
+  std::size_t block_values = 0, attention_values = 0;  // the most of one
 };
 
 }  // namespace talon

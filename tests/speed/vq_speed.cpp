@@ -49,7 +49,8 @@ class Vq16 {
       }
       if (level == 4) break;
       side_ *= 2;
-      convolution(at + "upsample.conv", channels, channels, 3);
+      constexpr int kSeen = 4;  // cells that a pixel of the doubled plane sees by a 3x3
+      convolution(at + "upsample.conv", channels, channels, 3, kSeen);
     }
     norm("decoder.norm_out", channels);
     convolution("decoder.conv_out", channels, 3, 3);
@@ -69,9 +70,12 @@ class Vq16 {
     files_.tensors.push_back({name, StorageType::f32, shape, std::as_bytes(std::span(values))});
   }
   void convolution(const std::string& name, int in, int out, int width) {
+    convolution(name, in, out, width, width * width);
+  }
+  void convolution(const std::string& name, int in, int out, int width, int seen) {
     add(name + ".weight", {out, in, width, width});
     add(name + ".bias", {out});
-    multiplications_ += static_cast<double>(in) * out * width * width * side_ * side_;
+    multiplications_ += static_cast<double>(in) * out * seen * side_ * side_;
   }
   void norm(const std::string& name, int channels) {
     add(name + ".weight", {channels});
