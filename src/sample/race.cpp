@@ -20,6 +20,35 @@ double log_time(TokenId token, const RaceRow& row, const RaceNoise& noise) {
          (logit - static_cast<double>(row.largest)) / row.temperature;
 }
 
+/// The tokens of [begin, end), and what they are timed by.
+struct RaceRange {
+  const RaceRow& row;
+  const RaceNoise& noise;
+  const RaceKernels& kernels;
+  int begin, end;
+};
+
+/// The winner between `favourite` and the tokens of the range for which takes_part(token).
+template <typename TakesPart>
+RaceWinner winner_in(const RaceRange& range, TokenId favourite, TakesPart&& takes_part) {
+  const RaceRow& row = range.row;
+  RaceTrack track;
+  track.high = range.noise.high_words();
+  track.logits = row.logits.data();
+  track.count = range.end;
+  track.largest = row.largest;
+  track.scale =
+      static_cast<float>(std::fmin(kLog2E / row.temperature, static_cast<double>(kMostScale)));
+  RaceWinner best{favourite, log_time(favourite, row, range.noise)};
+  const auto bound = [&] { return static_cast<float>(best.log_time * kLog2E); };
+  const auto next = [&](TokenId from) { return range.kernels.next_survivor(track, bound(), from); };
+  for (TokenId token = next(range.begin); token < track.count; token = next(token + 1)) {
+    if (token == favourite || !takes_part(token)) continue;
+    take_if_earlier({token, log_time(token, row, range.noise)}, best);
+  }
+  return best;
+}
+
 }  // namespace
 
 double exact_log(double x) {
@@ -78,20 +107,24 @@ RaceWinner race(const RaceRow& row, TokenId favourite, const RaceNoise& noise,
 
 RaceWinner race_in(const RaceRow& row, TokenId favourite, const RaceNoise& noise, int begin,
                    int end, const RaceKernels& kernels) {
-  RaceTrack track;
-  track.high = noise.high_words();
-  track.logits = row.logits.data();
-  track.count = end;
-  track.largest = row.largest;
-  track.scale =
-      static_cast<float>(std::fmin(kLog2E / row.temperature, static_cast<double>(kMostScale)));
-  RaceWinner best{favourite, log_time(favourite, row, noise)};
-  const auto bound = [&] { return static_cast<float>(best.log_time * kLog2E); };
-  for (TokenId token = kernels.next_survivor(track, bound(), begin); token < track.count;
-       token = kernels.next_survivor(track, bound(), token + 1)) {
-    if (token != favourite) take_if_earlier({token, log_time(token, row, noise)}, best);
+  return winner_in({row, noise, kernels, begin, end}, favourite, [](TokenId) { return true; });
+}
+
+/// A winner of the whole row that is among the largest is theirs. Another is out, and so are all
+/// behind it by logits: the others race again, with the same noise. As none of those is less likely
+/// than one behind it, half of them are out with a chance of a half at least, whatever the row.
+RaceWinner race_of_largest(const RaceRow& row, int count, TokenId favourite, const RaceNoise& noise,
+                           const RaceKernels& kernels) {
+  const auto size = static_cast<int>(row.logits.size());
+  const auto logit = [&](TokenId token) { return row.logits[static_cast<std::size_t>(token)]; };
+  RaceWinner winner = race(row, favourite, noise, kernels);
+  while (kernels.rank(row.logits.data(), size, winner.token) >= count) {
+    const TokenId out = winner.token;
+    winner = winner_in({row, noise, kernels, 0, size}, favourite, [&](TokenId token) {
+      return logit(token) > logit(out) || (logit(token) == logit(out) && token < out);
+    });
   }
-  return best;
+  return winner;
 }
 
 RaceWinner race_among(std::span<const TokenId> tokens, const RaceRow& row, const RaceNoise& noise) {

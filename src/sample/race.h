@@ -57,6 +57,10 @@ RaceWinner race(const RaceRow& row, TokenId favourite, const RaceNoise& noise,
 /// The same between `favourite` and the tokens of [begin, end).
 RaceWinner race_in(const RaceRow& row, TokenId favourite, const RaceNoise& noise, int begin,
                    int end, const RaceKernels& kernels = best_race_kernels());
+/// The same between the `count` largest logits, of equal ones those of the smaller tokens; best
+/// with many of them. REQUIRES: count >= 1; `favourite` is the first token of the largest logit.
+RaceWinner race_of_largest(const RaceRow& row, int count, TokenId favourite, const RaceNoise& noise,
+                           const RaceKernels& kernels = best_race_kernels());
 /// The same among `tokens`, which all race: for few of them. REQUIRES: at least one.
 RaceWinner race_among(std::span<const TokenId> tokens, const RaceRow& row, const RaceNoise& noise);
 

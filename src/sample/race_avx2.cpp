@@ -111,6 +111,8 @@ LargestLogit largest_avx2(const float* logits, int count) {
   return best;
 }
 
+int rank_avx2(const float* logits, int count, int token) { return rank_loop(logits, count, token); }
+
 int next_survivor_avx2(const RaceTrack& track, float bound, int begin) {
   const float most = with_room(bound) + 159.0F;
   int group = begin / kWordGroup;

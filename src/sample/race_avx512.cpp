@@ -122,6 +122,10 @@ LargestLogit largest_avx512(const float* logits, int count) {
   return best;
 }
 
+int rank_avx512(const float* logits, int count, int token) {
+  return rank_loop(logits, count, token);
+}
+
 int next_survivor_avx512(const RaceTrack& track, float bound, int begin) {
   const Keys keys = keys_of(track.high);
   const Filter filter{_mm512_set1_ps(track.largest), _mm512_set1_ps(track.scale),

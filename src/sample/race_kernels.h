@@ -35,6 +35,8 @@ struct RaceKernels {
   std::string_view instructions;
   bool supported = false;  // by this processor and system
   LargestLogit (*largest)(const float* logits, int count) = nullptr;
+  /// How many tokens come before `token` by descending logits, of equal ones the smaller first.
+  int (*rank)(const float* logits, int count, int token) = nullptr;
   /// The first token from `begin` on that may have a time of at most 2^bound: every such token is a
   /// survivor, and few others are. `count` when there is none.
   int (*next_survivor)(const RaceTrack& track, float bound, int begin) = nullptr;

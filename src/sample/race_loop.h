@@ -53,5 +53,13 @@ inline void gumbel_loop(const std::uint32_t* words, int count, float scale, floa
   for (int i = 0; i < count; ++i) noise[i] = scale * rough_gumbel(words[i]);
 }
 
+inline int rank_loop(const float* logits, int count, int token) {
+  const float own = logits[token];
+  int before = 0;
+  for (int i = 0; i < token; ++i) before += logits[i] >= own;
+  for (int i = token + 1; i < count; ++i) before += logits[i] > own;
+  return before;
+}
+
 }  // namespace
 }  // namespace talon::sample

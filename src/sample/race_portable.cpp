@@ -69,6 +69,10 @@ LargestLogit largest_portable(const float* logits, int count) {
   return best;
 }
 
+int rank_portable(const float* logits, int count, int token) {
+  return rank_loop(logits, count, token);
+}
+
 int next_survivor_portable(const RaceTrack& track, float bound, int begin) {
   const float most = with_room(bound) + 159.0F;
   std::uint32_t words[kWordGroup];

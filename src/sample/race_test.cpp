@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -143,6 +144,25 @@ TEST(RaceKernels, FindTheFirstOfTheLargestLogitsAndNaN) {
   }
 }
 
+TEST(RaceKernels, RankTokensByLogitsAndOfEqualOnesTheSmallerFirst) {
+  for (const int count : {1, 2, 15, 16, 17, 63, 300}) {
+    std::vector<float> logits = random_logits(count, 4);
+    for (float& logit : logits) logit = std::round(logit);  // many are equal
+    for (std::size_t i = 1; i < logits.size(); i += 7) logits[i] = kBanned;
+    std::vector<TokenId> order(logits.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, std::greater(), [&](TokenId token) {
+      return logits[static_cast<std::size_t>(token)];
+    });
+    for (const RaceKernels& kernels : supported_kernels()) {
+      for (int place = 0; place < count; ++place) {
+        ASSERT_EQ(kernels.rank(logits.data(), count, order[static_cast<std::size_t>(place)]), place)
+            << kernels.instructions << ", " << count << " tokens";
+      }
+    }
+  }
+}
+
 TEST(RaceKernels, KnowTheGumbelNoiseRoughly) {
   std::vector<std::uint32_t> words = {
       0, 1, 2, 255, 65536, 0x0FFFFFFF, 0x10000001, 0x80000000, 0xFFFF0000, 0xFFFFFFFE, 0xFFFFFFFF};
@@ -190,6 +210,49 @@ TEST(Race, AnUnlikelyFavouriteOnlyTakesLonger) {
         EXPECT_EQ(race({logits, largest, temperature}, favourite, noise, kernels).token,
                   expected.token)
             << kernels.instructions;
+      }
+    }
+  }
+}
+
+/// The definition: they are sorted, those that are left are all timed.
+RaceWinner run_largest_fully(const std::vector<float>& logits, int left, double temperature,
+                             const RaceNoise& noise) {
+  std::vector<TokenId> tokens;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] != kBanned) tokens.push_back(static_cast<TokenId>(i));
+  }
+  std::ranges::stable_sort(tokens, std::greater(),
+                           [&](TokenId token) { return logits[static_cast<std::size_t>(token)]; });
+  tokens.resize(std::min(tokens.size(), static_cast<std::size_t>(left)));
+  return race_among(tokens, {logits, largest_of(logits).value, temperature}, noise);
+}
+
+TEST(Race, BetweenTheLargestIsWonAsTheDefinitionSays) {
+  for (const int count : {1, 2, 64, 65, 300, 5003}) {
+    for (const std::uint32_t kinds : {1U, 3U, 40U, 1U << 20}) {  // the fewer, the more are equal
+      std::mt19937 random(kinds);
+      std::vector<float> logits(static_cast<std::size_t>(count));
+      for (float& logit : logits)
+        logit = static_cast<float>(random() % kinds) * (8.0F / static_cast<float>(kinds)) - 3.0F;
+      for (std::size_t i = 2; i < logits.size(); i += 5) logits[i] = kBanned;
+      const LargestLogit largest = largest_of(logits);
+      for (const int left : {1, 2, 1 + count / 8, 1 + count / 2, count, count + 7}) {
+        for (const double temperature : {1e-300, 0.3, 1.0, 1e3}) {
+          for (std::uint64_t position = 0; position < 3; ++position) {
+            const RaceNoise noise({12, 0}, position);
+            const RaceWinner expected = run_largest_fully(logits, left, temperature, noise);
+            for (const RaceKernels& kernels : supported_kernels()) {
+              const RaceWinner found = race_of_largest({logits, largest.value, temperature}, left,
+                                                       largest.index, noise, kernels);
+              ASSERT_EQ(found.token, expected.token)
+                  << kernels.instructions << ", " << left << " of " << count << " tokens, " << kinds
+                  << " kinds, temperature " << temperature;
+              ASSERT_EQ(std::bit_cast<std::uint64_t>(found.log_time),
+                        std::bit_cast<std::uint64_t>(expected.log_time));
+            }
+          }
+        }
       }
     }
   }

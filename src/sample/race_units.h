@@ -9,6 +9,10 @@ LargestLogit largest_avx512(const float* logits, int count);
 LargestLogit largest_avx2(const float* logits, int count);
 LargestLogit largest_portable(const float* logits, int count);
 
+int rank_avx512(const float* logits, int count, int token);
+int rank_avx2(const float* logits, int count, int token);
+int rank_portable(const float* logits, int count, int token);
+
 int next_survivor_avx512(const RaceTrack& track, float bound, int begin);
 int next_survivor_avx2(const RaceTrack& track, float bound, int begin);
 int next_survivor_portable(const RaceTrack& track, float bound, int begin);

@@ -118,6 +118,12 @@ bool Sampler::cuts() const {
   return cuts_to_top_k() || options_.top_p < 1 || options_.min_p > 0 || options_.typical_p < 1;
 }
 
+/// Whether top-k alone cuts, and leaves so many that racing over the row is less than finding them.
+bool Sampler::cuts_to_many_largest() const {
+  return cuts_to_top_k() && options_.top_k > static_cast<int>(kFew) && options_.top_p >= 1 &&
+         options_.min_p <= 0 && options_.typical_p >= 1;
+}
+
 TokenId Sampler::sample(std::span<const float> logits, const SampleHistory& history,
                         const PositionRandom& random, std::uint64_t position) {
   const std::span<const float> row = adjust(logits, history);
@@ -125,6 +131,10 @@ TokenId Sampler::sample(std::span<const float> logits, const SampleHistory& hist
   const RaceNoise noise(random, position);
   if (!cuts()) return draw_by_race(row, {noise, options_.temperature});
   const LargestLogit largest = largest_logit(row);
+  if (cuts_to_many_largest()) {
+    const RaceRow whole{row, largest.value, options_.temperature};
+    return race_of_largest(whole, options_.top_k, largest.index, noise).token;
+  }
   collect(row, largest.value);
   return draw(row, largest.value, noise);
 }

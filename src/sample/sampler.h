@@ -95,6 +95,7 @@ class Sampler {
   bool penalizes() const;
   bool cuts_to_top_k() const;
   bool cuts() const;
+  bool cuts_to_many_largest() const;
   std::span<const float> adjust(std::span<const float> logits, const SampleHistory& history);
   void forbid(std::span<const std::uint32_t> allowed);
   void penalize(const SampleHistory& history);

@@ -307,6 +307,8 @@ TEST(Sampler, ADrawIsTheWinnerOfTheRaceBetweenTheTokensOfTheDistribution) {
   std::vector<SamplerOptions> all = {{.temperature = 0.8},
                                      {.temperature = 1, .top_k = 7},
                                      {.temperature = 1.5, .top_k = 900},
+                                     {.temperature = 1, .top_k = 257},
+                                     {.temperature = 30, .top_k = 300},
                                      {.temperature = 0.7, .top_p = 0.9},
                                      {.temperature = 3, .top_p = 0.99},
                                      {.temperature = 2, .min_p = 1e-4},
@@ -317,9 +319,10 @@ TEST(Sampler, ADrawIsTheWinnerOfTheRaceBetweenTheTokensOfTheDistribution) {
   all.push_back({.temperature = 1, .logit_bias = {{3, 2.5F}, {0, -1.0F}}, .banned = {1, 5}});
   const std::vector<TokenId> committed = {2, 2, 0, 3}, path = {4};
   const SampleHistory history{committed, path, 2};
-  for (const int vocabulary : {7, 256, 257, 3000}) {
+  for (const int vocabulary : {7, 256, 257, 3000, 2999}) {
     std::vector<float> logits(static_cast<std::size_t>(vocabulary));
     for (float& logit : logits) logit = normal(random);
+    if (vocabulary % 2 != 0) std::ranges::for_each(logits, [](float& l) { l = std::round(l); });
     for (const SamplerOptions& options : all) {
       Sampler sampler(options, vocabulary);
       const auto law = sampler.distribution_by_token(logits, history);

@@ -138,6 +138,7 @@ const bool registered = [] {
   for (const auto& [name, options] :
        {std::pair{"sample", SamplerOptions{}},
         std::pair{"sample top_k 20", SamplerOptions{.top_k = 20}},
+        std::pair{"sample top_k 2000", SamplerOptions{.top_k = 2000}},
         std::pair{"sample top_p .95", SamplerOptions{.top_p = 0.95}},
         std::pair{"sample min_p .02", SamplerOptions{.min_p = 0.02}},
         std::pair{"sample typical_p .9", SamplerOptions{.typical_p = 0.9}}}) {
