@@ -24,6 +24,8 @@ typedef struct talon_speculator_options {
   const talon_model* model; /* whose heads draft; NULL: only drafters that read nothing but text */
   const char* const* head_folders; /* as talon_engine_options */
   size_t head_folder_count;
+  talon_log_fn log; /* of the speculator and its sequences; may be NULL */
+  void* log_user;
 } talon_speculator_options;
 
 typedef struct talon_tree {
@@ -62,7 +64,8 @@ TALON_API void talon_sequence_free(talon_sequence* sequence);
 TALON_API talon_status talon_sequence_propose(talon_sequence* sequence, int32_t most_nodes,
                                               int32_t most_levels, talon_tree* tree);
 /* logits: of each node of the tree a row of `vocabulary` floats, `stride` floats from one to the
- * next. Accepted tokens and the next one become text. A drafter that fails then drafts no more. */
+ * next. Accepted tokens and the next one become text. A drafter that fails then drafts no more, and
+ * the log is told. */
 TALON_API talon_status talon_sequence_verify(talon_sequence* sequence, const float* logits,
                                              size_t stride, talon_verdict* verdict);
 /* Only with a feature width: the rows of the prompt but its last, and after each verdict those of

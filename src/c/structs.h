@@ -21,6 +21,9 @@ inline constexpr std::size_t kFirstSize<talon_text_options> = offsetof(talon_tex
                                                                        message_entries);
 template <>
 inline constexpr std::size_t kFirstSize<talon_request> = offsetof(talon_request, expected);
+template <>
+inline constexpr std::size_t kFirstSize<talon_speculator_options> =
+    offsetof(talon_speculator_options, log);
 /// No version has a larger one: beyond it a size was never set.
 inline constexpr std::size_t kMostStructBytes = 4096;
 

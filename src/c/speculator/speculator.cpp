@@ -7,12 +7,12 @@
 
 #include "c/defaults.h"
 #include "c/forms.h"
+#include "c/head_warnings.h"
 #include "c/request.h"
 #include "c/structs.h"
 #include "draft/registry.h"
 #include "engine/constraint/constrained_tree.h"
 #include "runtime/heads/auto_drafter.h"
-#include "runtime/heads/heads.h"
 #include "runtime/method.h"
 #include "verify/drawn_tokens.h"
 
@@ -70,20 +70,32 @@ void require_no_head(const std::string& drafter) {
   }
 }
 
-std::unique_ptr<Drafter> open_drafter(const talon_speculator_options& options,
-                                      const MethodText& method, SharedModel* model) {
+/// What comes up in a turn, told after it, also where something is thrown.
+struct LateWarnings {
+  ~LateWarnings() {
+    for (const std::string& warning : all) log(TALON_LOG_WARNING, warning);
+  }
+  const Log& log;
+  std::vector<std::string> all = {};
+};
+
+/// Makes the drafter, and returns its name.
+std::string open_drafter(const talon_speculator_options& options, const MethodText& method,
+                         Speculator& made, std::vector<std::string>& warnings) {
+  SharedModel* const model = made.model.get();
   DrafterContext context;
   if (model) {
     context.target = &model->loaded.model;
-    context.heads =
-        heads_of(model->loaded, head_folders(options.head_folders, options.head_folder_count));
+    context.heads = find_heads(*model, options.head_folders, options.head_folder_count, warnings);
   }
   const OutputKind output = model ? output_kind(model->loaded.model.config) : OutputKind::text;
   constexpr std::string_view kArgument = "options->method";
   const std::string name =
       naming(kArgument, [&] { return resolve_drafter(method.drafter, context.heads, output); });
   if (!model) require_no_head(name);
-  return naming(kArgument, [&] { return make_drafter(name, context); });
+  made.drafter = naming(kArgument, [&] { return make_drafter(name, context); });
+  if (model) warn_of_heads(name, *model, warnings);
+  return name;
 }
 
 }  // namespace
@@ -106,13 +118,19 @@ std::shared_ptr<Speculator> open_speculator(const talon_speculator_options& opti
   auto made = std::make_shared<Speculator>();
   made->vocabulary = vocabulary_of(options);
   if (options.model) made->model = options.model->shared;
+  made->log = {options.log, options.log_user};
   made->rule = naming("options->method", [&] {
     return make_verifier(method.verify.empty() ? "follow" : method.verify, {});
   });
-  const Turn turn(made->turns());
-  made->drafter = open_drafter(options, method, made->model.get());
-  made->traits = made->drafter->traits();
-  for (const FeatureTap& tap : made->traits.taps) made->layers.push_back(tap.layer);
+  std::string name;
+  {
+    LateWarnings warnings{made->log};
+    const Turn turn(made->turns());
+    name = open_drafter(options, method, *made, warnings.all);
+    made->traits = made->drafter->traits();
+    for (const FeatureTap& tap : made->traits.taps) made->layers.push_back(tap.layer);
+  }
+  made->log(TALON_LOG_INFO, fmt::format("drafter {}", name));
   return made;
 }
 
@@ -156,8 +174,18 @@ void talon_sequence::tell_drafter(Work&& work) {
   if (!state_) return;
   try {
     work();
+  } catch (const std::exception& error) {
+    drop_drafter(error.what());
   } catch (...) {
-    state_.reset();
+    drop_drafter("it threw no std::exception");
+  }
+}
+
+void talon_sequence::drop_drafter(const char* why) noexcept {
+  state_.reset();
+  try {
+    problem_ = fmt::format("the drafter failed, and its sequence goes on without drafts: {}", why);
+  } catch (const std::exception&) {  // no verdict fails for want of a note
   }
 }
 
@@ -265,7 +293,20 @@ talon_verdict talon_sequence::verify(const float* logits, std::size_t stride) {
   input.random = &random_;
   std::vector<TokenId> drawn(shown_tokens_.size(), -1);
   input.drawn = &drawn;
-  const Turn turn(by_->turns());
+  {
+    const Turn turn(by_->turns());
+    commit(input);
+  }
+  if (!problem_.empty()) by_->log(TALON_LOG_WARNING, std::exchange(problem_, {}));
+  talon_verdict shown = {};
+  shown.path = verdict_.path.data();
+  shown.path_count = verdict_.path.size();
+  shown.next = verdict_.next;
+  return shown;
+}
+
+/// Makes the verdict and the text that follows from it, and tells the drafter of both.
+void talon_sequence::commit(const VerifyInput& input) {
   verdict_ = by_->rule->verify(input);
   proposed_ = false;
   distortion_ += verdict_.distortion;
@@ -282,11 +323,6 @@ talon_verdict talon_sequence::verify(const float* logits, std::size_t stride) {
     tokens_.push_back(tree_[node].token);
   tokens_.push_back(verdict_.next);
   if (by_->layers.empty()) tell_drafter([&] { observe_text(); });
-  talon_verdict shown = {};
-  shown.path = verdict_.path.data();
-  shown.path_count = verdict_.path.size();
-  shown.next = verdict_.next;
-  return shown;
 }
 
 talon_status talon_speculator_new(const talon_speculator_options* options,

@@ -14,6 +14,7 @@ namespace talon {
 /// A drafter and a rule. Its sequences own it together with the caller's handle: hence shared_ptr.
 struct Speculator {
   std::shared_ptr<SharedModel> model;  // null: of a runtime whose model is not Talon's
+  Log log;                             // called in nobody's turn
   std::unique_ptr<Drafter> drafter;
   std::unique_ptr<Verifier> rule;
   DrafterTraits traits;
@@ -47,9 +48,11 @@ struct talon_sequence {
   void observe(const float* features, std::size_t rows);
 
  private:
+  void commit(const talon::VerifyInput& input);
   void observe_text();
   template <typename Work>
   void tell_drafter(Work&& work);
+  void drop_drafter(const char* why) noexcept;
   std::size_t rows_wanted() const;
   std::size_t room_for_drafts() const;
 
@@ -61,6 +64,7 @@ struct talon_sequence {
   double distortion_ = 0;                     // of the answer so far
   std::size_t observed_ = 0;                  // tokens shown to the drafter
   std::unique_ptr<talon::DraftState> state_;  // null: no longer drafted for
+  std::string problem_;                       // the log is told of it after the turn
   talon::DraftTree tree_;
   bool proposed_ = false;
   // What was shown last.

@@ -1,6 +1,7 @@
 #include "c/speculator/speculator.h"
 
 #include <cmath>
+#include <cstddef>
 #include <stdexcept>
 
 #include "c/test_model.h"
@@ -131,6 +132,42 @@ TEST(CSpeculation, WhatIsMissingIsNamed) {
   EXPECT_EQ(open("suffix", 512), TALON_OK);
 }
 
+struct Note {
+  talon_log_level level;
+  std::string text;
+};
+void keep_note(void* user, talon_log_level level, const char* message) {
+  static_cast<std::vector<Note>*>(user)->push_back({level, message});
+}
+
+TEST(CSpeculation, TheLogIsToldWhatDrafts) {
+  std::vector<Note> notes;
+  talon_speculator_options options = talon_speculator_default();
+  options.vocabulary = 8;
+  options.log = keep_note;
+  options.log_user = &notes;
+  talon_speculator* made = nullptr;
+  ASSERT_EQ(talon_speculator_new(&options, &made), TALON_OK) << talon_last_error();
+  const SpeculatorHandle speculator(made);
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_EQ(notes[0].level, TALON_LOG_INFO);
+  EXPECT_EQ(notes[0].text, "drafter suffix");
+}
+
+/// A program that was built against a header whose options had no log.
+TEST(CSpeculation, OptionsThatEndBeforeTheLogHaveNone) {
+  std::vector<Note> notes;
+  talon_speculator_options options = talon_speculator_default();
+  options.vocabulary = 8;
+  options.log = keep_note;
+  options.log_user = &notes;
+  options.size = offsetof(talon_speculator_options, log);
+  talon_speculator* made = nullptr;
+  ASSERT_EQ(talon_speculator_new(&options, &made), TALON_OK) << talon_last_error();
+  const SpeculatorHandle speculator(made);
+  EXPECT_TRUE(notes.empty());
+}
+
 TEST(CSpeculation, AWrongFieldOfARequestIsNamed) {
   talon_speculator_options options = talon_speculator_default();
   options.vocabulary = 8;
@@ -217,6 +254,12 @@ struct FragileSpeculation {
     speculator->rule = std::move(of_rule);
     sequence = std::make_unique<talon_sequence>(speculator, request_for(prompt, 1));
   }
+  static void hear(void* user, talon_log_level level, const char* message) {
+    auto& test = *static_cast<FragileSpeculation*>(user);
+    EXPECT_EQ(level, TALON_LOG_WARNING);
+    EXPECT_FALSE(test.speculator->turns().is_mine()) << "what the callback calls would be refused";
+    test.warnings.emplace_back(message);
+  }
   talon_status propose() { return talon_sequence_propose(sequence.get(), 4, 2, &tree); }
   talon_status verify() {
     return talon_sequence_verify(sequence.get(), logits.data(), 8, &verdict);
@@ -230,6 +273,7 @@ struct FragileSpeculation {
   std::vector<float> logits = std::vector<float>(5UL * 8, 0.0F);
   talon_tree tree = talon_tree_empty();
   talon_verdict verdict = talon_verdict_empty();
+  std::vector<std::string> warnings;  // that the log was told
 };
 
 TEST(CSpeculation, ATreeThatWasNeverShownGetsNoVerdict) {
@@ -249,6 +293,7 @@ TEST(CSpeculation, AVerdictStandsWhereTheDrafterFailsAndNothingIsDraftedAfterIt)
   for (bool FragileDrafter::*throws :
        {&FragileDrafter::throws_at_draws, &FragileDrafter::throws_at_text}) {
     FragileSpeculation test;
+    test.speculator->log = {FragileSpeculation::hear, &test};
     test.drafter->*throws = true;
     for (std::size_t round = 0; round < 3; ++round) {
       ASSERT_EQ(test.propose(), TALON_OK);
@@ -258,6 +303,9 @@ TEST(CSpeculation, AVerdictStandsWhereTheDrafterFailsAndNothingIsDraftedAfterIt)
       EXPECT_EQ(test.verdict.next, 5);
     }
     EXPECT_EQ(test.rule->distortions, (std::vector<double>{0, 0.5, 1}));
+    ASSERT_EQ(test.warnings.size(), 1U);
+    EXPECT_NE(test.warnings[0].find("goes on without drafts: no more "), std::string::npos)
+        << test.warnings[0];
   }
 }
 

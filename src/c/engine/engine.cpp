@@ -1,6 +1,6 @@
 #include "c/defaults.h"
-#include "c/engine_handle.h"
-#include "c/news.h"
+#include "c/engine/engine_handle.h"
+#include "c/engine/news.h"
 #include "c/request.h"
 #include "c/structs.h"
 

@@ -1,4 +1,4 @@
-#include "c/news.h"
+#include "c/engine/news.h"
 
 #include <numeric>
 

@@ -1,4 +1,4 @@
-#include "c/engine_handle.h"
+#include "c/engine/engine_handle.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,11 +7,10 @@
 #include <variant>
 
 #include "c/forms.h"
+#include "c/head_warnings.h"
 #include "c/request.h"
 #include "runtime/cache_budget.h"
 #include "runtime/cost_cache.h"
-#include "runtime/heads/heads.h"
-#include "runtime/heads/pairing.h"
 
 namespace {
 
@@ -68,7 +67,7 @@ talon_engine::talon_engine(std::shared_ptr<SharedModel> model, const talon_engin
   then_warn([&] {
     make(options, settings);
     drafter_ = methods_->drafter();
-    warn_of_heads(drafter_);
+    warn_of_heads(drafter_, *model_, warnings_);
   });
   log_(TALON_LOG_INFO, fmt::format("drafter {}, {} cache pages", drafter_, cache_->total_pages()));
 }
@@ -111,11 +110,7 @@ DecodeSettings talon_engine::settings_of(const talon_engine_options& options) {
   if (round_) {
     settings.observer = [this](const RoundReport& report) { rounds_.emplace_back(report); };
   }
-  settings.heads =
-      heads_of(model_->loaded, head_folders(options.head_folders, options.head_folder_count),
-               [this](std::string_view why) {
-                 warnings_.push_back(fmt::format("a draft head is passed over: {}", why));
-               });
+  settings.heads = find_heads(*model_, options.head_folders, options.head_folder_count, warnings_);
   settings.costs = cost_cache(model_->loaded, cache_type(model_->loaded.model, kv_of(options)),
                               path_or_empty(options.costs_folder));
   return settings;
@@ -151,7 +146,7 @@ MethodId talon_engine::method_of(const char* text) {
   then_warn([&] {
     const Turn turn(model_->turns);
     get();
-    warn_of_heads(parse_method(name).drafter);
+    warn_of_heads(parse_method(name).drafter, *model_, warnings_);
   });
   return method;
 }
@@ -167,14 +162,6 @@ void talon_engine::then_warn(Work&& work) {
     throw;
   }
   log_warnings();
-}
-
-void talon_engine::warn_of_heads(const std::string& drafter) {
-  for (const std::string& head : heads_of_another(drafter, model_->loaded.fingerprint)) {
-    warnings_.push_back(fmt::format(
-        "the draft head {} was made for another model than {}: few guesses may be right", head,
-        model_->path));
-  }
 }
 
 void talon_engine::log_warnings() noexcept {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "c/engine/news.h"
 #include "c/handles.h"
-#include "c/news.h"
 #include "engine/engine.h"
 #include "runtime/decode_settings.h"
 #include "runtime/named_methods.h"
@@ -34,7 +34,6 @@ struct talon_engine {
   talon::MethodId method_of(const char* text);
   template <typename Work>
   void then_warn(Work&& work);
-  void warn_of_heads(const std::string& drafter);
   void log_warnings() noexcept;
   void cancel_all();
   void step_in_turn(talon_news_fn news, void* user);
