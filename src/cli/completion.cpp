@@ -1,5 +1,11 @@
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
+#include <span>
+#include <string_view>
+#include <utility>
+
 #include "cli/command.h"
 #include "cli/options/flags.h"
 #include "cli/terminal/console.h"
@@ -7,7 +13,9 @@
 namespace talon {
 namespace {
 
-constexpr const char* kScriptBegin =
+// Files are completed where there are no words: of values and of what stands alone.
+
+constexpr const char* kBashBegin =
     R"sh(# Completion of talon's command line: talon completion bash
 _talon() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
@@ -15,17 +23,73 @@ _talon() {
   for ((i = 1; i < COMP_CWORD; i++)); do
     case "$command ${COMP_WORDS[i]}" in
 )sh";
-constexpr const char* kScriptMiddle = R"sh(    esac
+/// The same in zsh.
+constexpr const char* kCasesBegin = R"sh(    esac
   done
   case $command in
 )sh";
-/// Files are completed where there are no words: of values and of what stands alone.
-constexpr const char* kScriptEnd = R"sh(  esac
+constexpr const char* kBashEnd = R"sh(  esac
   [[ $word == -* ]] && commands=$options
   [[ $valued == *" $before "* ]] && commands=
   COMPREPLY=($(compgen -W "$commands" -- "$word"))
 }
 complete -o default -F _talon talon
+)sh";
+
+/// `commands` and `options` are zsh's own.
+constexpr const char* kZshBegin =
+    R"sh(#compdef talon
+# Completion of talon's command line: talon completion zsh
+_talon() {
+  local command=talon before=${words[CURRENT-1]} i
+  local -a below flags valued
+  for ((i = 2; i < CURRENT; i++)); do
+    case "$command ${words[i]}" in
+)sh";
+/// A file of that name in $fpath is run as the function when it is first wanted.
+constexpr const char* kZshEnd = R"sh(  esac
+  [[ ${words[CURRENT]} == -* ]] && below=($flags)
+  ((${valued[(Ie)$before]})) && below=()
+  (($#below)) && compadd -- $below || _files
+}
+if [[ ${funcstack[1]} == _talon ]]; then
+  _talon "$@"
+else
+  compdef _talon talon
+fi
+)sh";
+
+constexpr const char* kFishBegin =
+    R"sh(# Completion of talon's command line: talon completion fish
+function __talon_words
+    set -l word (commandline -ct)
+    set -l words (commandline -opc)
+    set -l before $words[-1]
+    set -e words[1]
+    set -l command talon
+    set -l commands
+    set -l options
+    set -l valued
+    for i in $words
+        switch "$command $i"
+)sh";
+constexpr const char* kFishMiddle = R"sh(                set command "$command $i"
+        end
+    end
+    switch $command
+)sh";
+constexpr const char* kFishEnd = R"sh(    end
+    if string match -q -- '-*' "$word"
+        set commands $options
+    end
+    if contains -- $before $valued
+        set commands
+    end
+    set -q commands[1]
+    and string match -- "$word*" $commands
+    or __fish_complete_path "$word"
+end
+complete -c talon -f -a '(__talon_words)'
 )sh";
 
 /// A command, as the words that lead to it, and what may follow them.
@@ -54,21 +118,58 @@ void collect_commands(const CLI::App& app, const std::string& above, std::vector
   for (const CLI::App* command : below) collect_commands(*command, completed.words + " ", all);
 }
 
-std::string bash_script(const CLI::App& program) {
-  std::vector<Completed> all;
-  collect_commands(program, "", all);
-  std::vector<std::string> paths;
-  std::string cases;
-  for (const Completed& one : all) {
-    if (&one != &all.front()) paths.push_back("'" + one.words + "'");
-    cases += fmt::format("    '{}') commands='{}' options='{}' valued=' {} ' ;;\n", one.words,
-                         fmt::join(one.commands, " "), fmt::join(one.options, " "),
-                         fmt::join(one.valued, " "));
-  }
-  const std::string deeper =
-      fmt::format("      {}) command+=\" ${{COMP_WORDS[i]}}\" ;;\n", fmt::join(paths, " | "));
-  return kScriptBegin + deeper + kScriptMiddle + cases + kScriptEnd;
+/// The words that lead to each command but the program itself, which is the first.
+std::string paths(const std::vector<Completed>& all, std::string_view between) {
+  std::vector<std::string> quoted;
+  for (const Completed& one : std::span(all).subspan(1)) quoted.push_back("'" + one.words + "'");
+  return fmt::format("{}", fmt::join(quoted, between));
 }
+
+std::string bash_script(const std::vector<Completed>& all) {
+  std::string script = kBashBegin;
+  script += fmt::format("      {}) command+=\" ${{COMP_WORDS[i]}}\" ;;\n", paths(all, " | "));
+  script += kCasesBegin;
+  for (const Completed& one : all) {
+    script += fmt::format("    '{}') commands='{}' options='{}' valued=' {} ' ;;\n", one.words,
+                          fmt::join(one.commands, " "), fmt::join(one.options, " "),
+                          fmt::join(one.valued, " "));
+  }
+  return script + kBashEnd;
+}
+
+std::string zsh_script(const std::vector<Completed>& all) {
+  std::string script = kZshBegin;
+  script += fmt::format("      {}) command+=\" ${{words[i]}}\" ;;\n", paths(all, " | "));
+  script += kCasesBegin;
+  for (const Completed& one : all) {
+    script += fmt::format("    '{}') below=({}) flags=({}) valued=({}) ;;\n", one.words,
+                          fmt::join(one.commands, " "), fmt::join(one.options, " "),
+                          fmt::join(one.valued, " "));
+  }
+  return script + kZshEnd;
+}
+
+std::string fish_script(const std::vector<Completed>& all) {
+  std::string script = kFishBegin;
+  script += fmt::format("            case {}\n", paths(all, " "));
+  script += kFishMiddle;
+  for (const Completed& one : all) {
+    script += fmt::format("        case '{}'\n", one.words);
+    for (const auto& [name, words] :
+         {std::pair{"commands", &one.commands}, std::pair{"options", &one.options},
+          std::pair{"valued", &one.valued}}) {
+      if (!words->empty())
+        script += fmt::format("            set {} {}\n", name, fmt::join(*words, " "));
+    }
+  }
+  return script + kFishEnd;
+}
+
+struct Shell {
+  std::string_view name;
+  std::string (*script)(const std::vector<Completed>& all);
+};
+constexpr Shell kShells[] = {{"bash", bash_script}, {"zsh", zsh_script}, {"fish", fish_script}};
 
 class Completion : public Command {
  public:
@@ -76,12 +177,17 @@ class Completion : public Command {
       : Command(parent.add_subcommand(
             "completion", "print a script with which a shell completes commands and options")),
         parent_(parent) {
-    app_->add_option("shell", shell_, "bash")->type_name("SHELL")->required();
+    app_->add_option("shell", shell_, "bash, zsh or fish")->type_name("SHELL")->required();
   }
 
   int run() override {
-    if (shell_ != "bash") fail_choice("completion: shell", {"bash"}, shell_);
-    write_output(bash_script(parent_));
+    const auto* const shell = std::ranges::find(kShells, shell_, &Shell::name);
+    if (shell == std::end(kShells)) {
+      fail_choice("completion: shell", {"bash", "zsh", "fish"}, shell_);
+    }
+    std::vector<Completed> all;
+    collect_commands(parent_, "", all);
+    write_output(shell->script(all));
     return kExitDone;
   }
 
