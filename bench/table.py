@@ -12,7 +12,8 @@ import sys
 import textwrap
 
 BEGIN, END = "<!-- make bench -->", "<!-- end of make bench -->"
-# A figure within a sentence: of spec_NAME.jsonl, which method's, which it is, and of a run of several temperatures at which.
+# A figure within a sentence: of spec_NAME.jsonl, or as field_MODEL a model's of field.jsonl, which method's, which it is, and of a run of
+# several temperatures at which.
 # No line begins with such a mark, which would end the paragraph.
 FIGURE = re.compile(r"(<!-- bench: (\S+) (\S+) (\w+)(?: T([\d.]+))? -->).*?(<!-- / -->)", re.DOTALL)
 
@@ -202,19 +203,30 @@ def with_figures(page: str, results: pathlib.Path) -> str:
     """The page with each figure between its marks."""
     def put_figure(mark: re.Match) -> str:
         begin, name, method, kind, temperature, end = mark.groups()
-        file = results / f"spec_{name}.jsonl"
+        of_field = name.startswith("field_")
+        file = results / ("field.jsonl" if of_field else f"spec_{name}.jsonl")
         if not file.exists():
             sys.exit(f"{begin}: expected {file}, which is not there")
-        return begin + figure(last_line(file), method, kind, temperature, begin) + end
+        run = field_run(file, name.removeprefix("field_")) if of_field else last_line(file)
+        return begin + figure(run, method, kind, temperature, begin) + end
 
     return FIGURE.sub(put_figure, page)
+
+
+def field_run(file: pathlib.Path, model: str) -> dict:
+    """What `bench field` says of a model, of all its questions, as a run of several temperatures."""
+    temperatures: dict[str, dict] = {}
+    for line in map(json.loads, file.read_text().splitlines()):
+        if line.get("model") == model and line.get("questions") == "all":
+            temperatures.setdefault(f"{line['temperature']:g}", {})[line["method"]] = line
+    return {"temperatures": temperatures, "settings": {"methods": next(iter(temperatures.values()), {})}}
 
 
 def figure(run: dict, method: str, kind: str, temperature: str | None, mark: str) -> str:
     if several_temperatures(run) != (temperature is not None):
         sys.exit(f"{mark}: expected a temperature where the run has several, and there alone")
     abouts = run["temperatures"].get(temperature, {}) if temperature else run["summary"]
-    about = {short_name(asked): abouts.get(asked) for asked in run["settings"]["methods"]}.get(method)
+    about = abouts.get(method) or {short_name(asked): abouts.get(asked) for asked in run["settings"]["methods"]}.get(method)
     kinds = {"speedup": lambda: interval(about, "speedup"), "tau": lambda: number(about["tau"], 2),
              "tok_s": lambda: number(about["tok_s"], 0), "share": lambda: share_of_bound(about, run),
              "questions": lambda: str(run["questions"])}

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The methods of the field on the same models and questions, at temperatures 0 and 1: one interleaved `talon bench spec` a model, then all
-# of them as one page (build/field/page/field.html) and, where all questions were asked, as lines that others can cite (bench/results).
+# of them as one page (build/field/page/field.html) and as lines that others can cite (bench/results), unless it was a try: fewer than
+# four questions of each subtask, or methods that were chosen.
 # Methods that need a head run where models/MODEL-METHOD is (`eagle` with that of `eagle2`), `draft` with models/MODEL-draft, `mtp` also
 # where the model has a prediction layer. Stop it at any moment: the same command goes on.
 # usage: scripts/field.sh TALON, with in the environment
@@ -105,7 +106,7 @@ for model in ${FIELD_MODELS:-smollm2 tinyllama}; do
   runs+=("$work/$model-$build.jsonl")
 done
 "$talon" bench field "${runs[@]}" --report $work/page > /dev/null
-if [ "${FIELD_QUESTIONS:-0}" = 0 ]; then
+if [[ ! ${FIELD_QUESTIONS:-0} =~ ^[1-3]$ && -z ${FIELD_METHODS:-} ]]; then
   for kind in jsonl md; do cp $work/page/field.$kind bench/results/field.$kind; done
 fi
 exit $status
