@@ -97,6 +97,7 @@ struct LinearArgs {
   float norm_epsilon = 0;
   std::span<const Projection> outputs;  // all read the same transformed input
   bool rough = false;  // a guess follows: the least exact inputs the backend has will do
+  Xielu xielu = {};    // of that transform
 };
 
 /// Which experts a row goes to, and with what weights, from the scores of its router.
@@ -118,7 +119,8 @@ struct RouteArgs {
   View weights;  // [rows, k]
 };
 
-/// The matrices of one expert: out = down(gate(gate_x, up_x)).
+/// The matrices of one expert: out = down(gate(gate_x, up_x)). gate null: down(gate(up_x)), with a
+/// function that is no gate.
 struct ExpertWeights {
   const Weight* gate = nullptr;
   const Weight* up = nullptr;

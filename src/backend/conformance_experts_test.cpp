@@ -49,7 +49,11 @@ class Layer {
     args.input = x;
     args.ids = choice.ids;
     args.weights = choice.weights;
-    args.experts = experts_;
+    std::vector<ExpertWeights> experts = experts_;
+    if (!is_gate(gate)) {
+      for (ExpertWeights& expert : experts) expert.gate = nullptr;
+    }
+    args.experts = experts;
     args.gate = gate;
     args.weigh_input = weigh_input;
     args.out = device_.zeros(x.rows, kHidden);
@@ -86,6 +90,7 @@ TEST_P(ExpertConformance, ExpertsOfEveryKindOfLayer) {
         layer.run(x, 3);
         layer.run(x, 1, InputTransform::gelu_tanh_gate, false, true);
         layer.run(x, 4, InputTransform::clamped_swiglu, true);
+        layer.run(x, 2, InputTransform::relu_squared, true);
       }
     });
   }
@@ -98,9 +103,12 @@ TEST_P(ExpertConformance, ARowHasTheSameBytesWhoeverSharesItsExperts) {
     Layer whole(one, type), parts(two, type);
     const std::vector<float> values = random_rows(kRows, kHidden, 8);
     const View all = one.put(values, kRows, kHidden), cut = two.put(values, kRows, kHidden);
-    for (const bool weigh_input : {false, true}) {
-      const auto run = [&](Layer& layer, const View& x) {
-        return layer.run(x, 3, InputTransform::silu_gate, true, weigh_input);
+    const std::pair<InputTransform, bool> kinds[] = {{InputTransform::silu_gate, false},
+                                                     {InputTransform::silu_gate, true},
+                                                     {InputTransform::relu_squared, false}};
+    for (const auto& [gate, weigh_input] : kinds) {
+      const auto run = [&, function = gate, weighs = weigh_input](Layer& layer, const View& x) {
+        return layer.run(x, 3, function, true, weighs);
       };
       const std::vector<float> expected = one.get(run(whole, all));
       for (int first = 0, count = 1; first < kRows; first += count, count = count % 4 + 1) {
@@ -139,6 +147,11 @@ TEST_P(ExpertConformance, TheChoiceIsATotalOrderAndListedByNumber) {
   EXPECT_EQ((std::vector<std::int32_t>{device.get(args.ids)[3], device.get(args.ids)[4],
                                        device.get(args.ids)[5]}),
             (std::vector<std::int32_t>{0, 4, 5}));
+
+  // Where all groups are in use they may hold one each.
+  args.groups = args.groups_used = 8;
+  device->route(args);
+  EXPECT_EQ(device.get(args.ids), (std::vector<std::int32_t>{1, 2, 4, 0, 4, 5}));
 
   // A bias changes the choice and not the weights.
   const std::vector<float> bias = {0, 0, 0, 9, 0, 0, 0, 0};

@@ -14,15 +14,17 @@ class Layer {
   Layer(Device& device, const StateShape& shape, bool tiled) : device_(device) {
     args_.shape = shape;
     args_.tiled_heads = tiled;
-    args_.states = device.random(kSlots, shape.state_values(), 1);
     args_.tails = device.random(kSlots, shape.tail_values(), 2);
     args_.filter = device.random(shape.kernel, shape.channels(), 3);
+    if (shape.is_convolution()) return;
+    args_.states = device.random(kSlots, shape.state_values(), 1);
     args_.decay =
         device.put(std::vector<float>(std::size_t(shape.value_heads), -0.7F), 1, shape.value_heads);
     args_.decay_bias = device.random(1, shape.value_heads, 4);
     args_.norm = device.random(1, is_mamba() ? shape.values() : shape.value_dim, 5);
     args_.norm_epsilon = 1e-6F;
     if (!is_mamba()) return;
+    if (shape.key_heads == 3) args_.norm = {};  // as not all models have one
     args_.filter_bias = device.random(1, shape.channels(), 10);
     args_.skip = device.random(1, shape.value_heads, 11);
     args_.steps = {0.3F, 1.2F};
@@ -33,7 +35,8 @@ class Layer {
     const StateShape& s = args_.shape;
     args_.out = device_.zeros(inputs.rows, s.values());
     args_.inputs = inputs;
-    if (is_mamba()) args_.gate = inputs.col_range(0, s.values());  // any values of the same rows
+    // Any values of the same rows.
+    if (s.rule != StateRule::gated_delta) args_.gate = inputs.col_range(0, s.values());
     const auto prepared = device_->prepare(layout);
     args_.layout = prepared.get();
     device_->recurrent(args_);
@@ -48,9 +51,10 @@ class Layer {
     device_->recurrent(args_);
   }
   std::vector<float> state(int slot) {
-    std::vector<float> values = device_.get(args_.states.row_range(slot, 1));
-    const std::vector<float> tail = device_.get(args_.tails.row_range(slot, 1));
-    values.insert(values.end(), tail.begin(), tail.end());
+    std::vector<float> values = device_.get(args_.tails.row_range(slot, 1));
+    if (!args_.states) return values;
+    const std::vector<float> matrix = device_.get(args_.states.row_range(slot, 1));
+    values.insert(values.end(), matrix.begin(), matrix.end());
     return values;
   }
 
@@ -67,7 +71,11 @@ constexpr StateShape kShapes[] = {{1, Layer::kSlots, 2, 4, 16, 16, 4},
                                   {1, Layer::kSlots, 3, 3, 8, 64, 3},
                                   {1, Layer::kSlots, 1, 9, 16, 16, 4, StateRule::mamba2},
                                   {1, Layer::kSlots, 2, 4, 24, 20, 4, StateRule::mamba2},
-                                  {1, Layer::kSlots, 3, 6, 32, 80, 2, StateRule::mamba2}};
+                                  {1, Layer::kSlots, 3, 6, 32, 80, 2, StateRule::mamba2},
+                                  {1, Layer::kSlots, 1, 1, 0, 150, 3, StateRule::short_convolution},
+                                  {1, Layer::kSlots, 1, 1, 0, 64, 2, StateRule::short_convolution},
+                                  {1, Layer::kSlots, 1, 1, 0, 20, 5, StateRule::short_convolution}};
+constexpr int kMamba = 4, kConvolution = 7;  // the first of each
 
 AttentionLayout line(int rows, int from, int to) {
   AttentionLayout layout;
@@ -92,7 +100,7 @@ TEST_P(RecurrentConformance, StepsOfEveryShape) {
   check(10 * Tolerance::kFloat32, "recurrent", [&](Device& device) {
     for (const StateShape& shape : kShapes) {
       for (const bool tiled : {false, true}) {
-        if (tiled && shape.rule == StateRule::mamba2) continue;
+        if (tiled && shape.rule != StateRule::gated_delta) continue;
         Layer layer(device, shape, tiled);
         const View inputs = device.random(9, shape.input_cols(), 6);
         layer.run(line(9, -1, 2), inputs);
@@ -171,7 +179,7 @@ TEST_P(RecurrentConformance, ARowHasTheSameBytesInChunksInTreesAndReplayed) {
 }
 
 TEST_P(RecurrentConformance, SequencesBesideEachOtherKeepTheirBytes) {
-  for (const StateShape& shape : {kShapes[0], kShapes[4]}) {
+  for (const StateShape& shape : {kShapes[0], kShapes[kMamba], kShapes[kConvolution]}) {
     Device device = plain(2);
     Layer layer(device, shape, shape.rule == StateRule::gated_delta);
     const View inputs = device.random(7, shape.input_cols(), 8);
@@ -186,9 +194,14 @@ TEST_P(RecurrentConformance, SequencesBesideEachOtherKeepTheirBytes) {
   }
 }
 
-/// A line whose states are kept where they were, with saves amid it: workers share its key head.
-TEST_P(RecurrentConformance, AnyNumberOfThreadsGivesTheSameBytes) {
-  const StateShape shape = kShapes[4];
+/// A line whose states are kept where they were, with saves amid it: workers share its key head, or
+/// its channels.
+class RecurrentThreads : public Conformance {
+ protected:
+  void expect_same_of_any_number(const StateShape& shape);
+};
+
+void RecurrentThreads::expect_same_of_any_number(const StateShape& shape) {
   std::vector<float> expected;
   for (const int threads : {1, 2, 5}) {
     Device device = plain(threads);
@@ -207,6 +220,10 @@ TEST_P(RecurrentConformance, AnyNumberOfThreadsGivesTheSameBytes) {
   }
 }
 
+TEST_P(RecurrentThreads, OfAnyNumberGiveTheSameBytes) {
+  for (const int shape : {kMamba, kConvolution}) expect_same_of_any_number(kShapes[shape]);
+}
+
 TEST(StateGates, StepsOfMambaStayWithinTheirLimits) {
   std::vector<float> inputs = {0, 0, 0, 0.5F, 0, 0, 0, -9}, decay = {-2}, bias = {0.5F};
   RecurrentArgs args;
@@ -221,6 +238,29 @@ TEST(StateGates, StepsOfMambaStayWithinTheirLimits) {
   EXPECT_EQ(state_gates(args, 0, 0).write, 1);
   EXPECT_FLOAT_EQ(state_gates(args, 0, 0).keep, static_cast<float>(std::exp(-2.0)));
   EXPECT_EQ(state_gates(args, 1, 0).write, 0.5F);
+}
+
+/// Row by row by hand: the inputs are products, the filter reads the last two, the gate weighs.
+void expect_filter_of_products(std::unique_ptr<Backend> backend) {
+  Device device(std::move(backend));
+  RecurrentArgs args;
+  args.shape = {1, 1, 1, 1, 0, 1, 2, StateRule::short_convolution};
+  args.inputs = device.put(std::vector<float>{2, 3, -1, 4, 5, 0.5F}, 3, 2);  // v, b
+  args.tails = device.put(std::vector<float>{10}, 1, 1);
+  args.filter = device.put(std::vector<float>{0.5F, 2}, 2, 1);
+  args.gate = device.put(std::vector<float>{1, -2, 4}, 3, 1);
+  args.out = device.zeros(3, 1);
+  const AttentionLayout layout = line(3, 0, 0);
+  const auto prepared = device->prepare(layout);
+  args.layout = prepared.get();
+  device->recurrent(args);
+  EXPECT_EQ(device.get(args.out), (std::vector<float>{17, 10, 12}));
+  EXPECT_EQ(device.get(args.tails), std::vector<float>{2.5F});
+}
+
+TEST(ShortConvolution, WeighsAFilterOfProductsByItsGate) {
+  expect_filter_of_products(make_reference_backend(1));
+  expect_filter_of_products(make_cpu_backend({.threads = 1}));
 }
 
 void expect_same_of_all_sets(const StateShape& shape) {
@@ -245,11 +285,12 @@ void expect_same_of_all_sets(const StateShape& shape) {
 }
 
 TEST(RecurrentKernels, AllInstructionSetsGiveTheSameBytes) {
-  for (const int shape : {1, 5}) expect_same_of_all_sets(kShapes[shape]);
+  for (const int shape : {1, 5, kConvolution, 9}) expect_same_of_all_sets(kShapes[shape]);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, RecurrentConformance, testing::ValuesIn(backend_cases()),
                          case_name);
+INSTANTIATE_TEST_SUITE_P(Backends, RecurrentThreads, testing::ValuesIn(backend_cases()), case_name);
 
 }  // namespace
 }  // namespace talon::conformance::conformance_recurrent_test

@@ -45,7 +45,7 @@ TEST_P(OperationConformance, LinearAfterEveryTransform) {
   const TestMatrix matrix = random_matrix(StorageType::f32, 33, 200, 1);
   for (const InputTransform transform :
        {rms_norm, layer_norm, silu_gate, gelu_tanh_gate, clamped_swiglu, sigmoid_gate, gelu_tanh,
-        gelu_erf, relu_squared}) {
+        gelu_erf, relu_squared, xielu}) {
     const auto what = fmt::format("transform {}", static_cast<int>(transform));
     check(Tolerance::kFloat32, what, [&](Device& device) {
       const auto weight = device->load_weight(matrix.stored, WeightLayout::as_stored);
@@ -61,7 +61,8 @@ TEST_P(OperationConformance, LinearAfterEveryTransform) {
                           .norm = norm,
                           .norm_bias = norm_bias,
                           .norm_epsilon = 1e-5F,
-                          .outputs = output});
+                          .outputs = output,
+                          .xielu = {1.3F, 0.7F, 0.45F, -1e-6F}});
         }
       }
     });

@@ -127,7 +127,7 @@ struct KvWidth {
   bool operator==(const KvWidth&) const = default;
 };
 /// How a row changes the state of its layer (RecurrentArgs).
-enum class StateRule { gated_delta, mamba2 };
+enum class StateRule { gated_delta, mamba2, short_convolution };
 /// The states of a model's recurrent layers, all alike (RecurrentArgs).
 struct StateShape {
   int layers = 0;
@@ -139,14 +139,17 @@ struct StateShape {
 
   int values() const { return value_heads * value_dim; }
   int keys() const { return key_heads * key_dim; }
-  /// q, k, v of all heads; of Mamba-2 v, k, q.
+  bool is_convolution() const { return rule == StateRule::short_convolution; }
+  /// q, k, v of all heads; of Mamba-2 v, k, q; of a short convolution v of its one head.
   int channels() const { return 2 * keys() + values(); }
   int first_query() const { return rule == StateRule::mamba2 ? values() + keys() : 0; }
   int first_key() const { return rule == StateRule::mamba2 ? values() : keys(); }
   int first_value() const { return rule == StateRule::mamba2 ? 0 : 2 * keys(); }
   /// Numbers of a value head that say what a row writes and keeps.
   int gates() const { return rule == StateRule::mamba2 ? 1 : 2; }
-  int input_cols() const { return channels() + gates() * value_heads; }
+  int input_cols() const {
+    return is_convolution() ? 2 * channels() : channels() + gates() * value_heads;
+  }
   int state_values() const { return value_heads * key_dim * value_dim; }
   int tail_values() const { return (kernel - 1) * channels(); }
   std::size_t slot_bytes() const {

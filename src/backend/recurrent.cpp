@@ -18,36 +18,52 @@ double softplus(double x) {
 void check_rule(const RecurrentArgs& args) {
   const StateShape& s = args.shape;
   const bool mamba = s.rule == StateRule::mamba2;
-  expects(args.norm.cols == (mamba ? s.values() : s.value_dim), "recurrent(): a norm of its rule");
-  expects(!args.filter_bias || args.filter_bias.cols == s.channels(),
-          "recurrent(): a bias of every channel");
+  expects(args.norm.cols == (mamba ? s.values() : s.value_dim) || (mamba && !args.norm),
+          "recurrent(): a norm of its rule");
   if (!mamba) {
     return expects(!args.skip && !args.gate, "recurrent(): neither skips nor gates here");
   }
   expects(args.skip.cols == s.value_heads && !args.tiled_heads, "recurrent(): heads of its rule");
-  expects(!args.out || (args.gate.rows == args.out.rows && args.gate.cols == args.out.cols),
-          "recurrent(): a gate of every result");
+}
+
+/// Of rules whose heads have states.
+void check_heads(const RecurrentArgs& args) {
+  const StateShape& s = args.shape;
+  expects(s.key_heads > 0 && s.value_heads % s.key_heads == 0 && s.key_dim > 0,
+          "recurrent(): a multiple of the key heads");
+  expects(args.states.cols == s.state_values() && args.states.rows == args.tails.rows,
+          "recurrent(): states of its shape");
+  expects(args.decay.cols == s.value_heads && args.decay_bias.cols == s.value_heads,
+          "recurrent(): decays of its shape");
+  check_rule(args);
+}
+
+void check_convolution(const RecurrentArgs& args) {
+  expects(args.shape.state_values() == 0 && !args.states, "recurrent(): nothing beside the tail");
+  expects(!args.decay && !args.decay_bias && !args.norm && !args.skip,
+          "recurrent(): a filter alone");
 }
 
 }  // namespace
 
 void check_recurrent(const RecurrentArgs& args) {
   const StateShape& s = args.shape;
-  expects(s.key_heads > 0 && s.value_heads % s.key_heads == 0 && s.key_dim > 0 && s.value_dim > 0 &&
-              s.kernel > 1,
-          "recurrent(): a multiple of the key heads");
-  expects(args.inputs.cols == s.input_cols() && args.states.cols == s.state_values() &&
-              args.tails.cols == s.tail_values() && args.states.rows == args.tails.rows,
+  expects(s.value_heads > 0 && s.value_dim > 0 && s.kernel > 1, "recurrent(): a shape");
+  expects(args.inputs.cols == s.input_cols() && args.tails.cols == s.tail_values(),
           "recurrent(): matrices of its shape");
-  expects(args.filter.rows == s.kernel && args.filter.cols == s.channels() &&
-              args.decay.cols == s.value_heads && args.decay_bias.cols == s.value_heads,
+  expects(args.filter.rows == s.kernel && args.filter.cols == s.channels(),
           "recurrent(): weights of its shape");
+  expects(!args.filter_bias || args.filter_bias.cols == s.channels(),
+          "recurrent(): a bias of every channel");
   expects(!args.out || (args.out.rows == args.inputs.rows && args.out.cols == s.values()),
           "recurrent(): room for every row");
-  check_rule(args);
+  s.is_convolution() ? check_convolution(args) : check_heads(args);
+  const bool gates = s.rule != StateRule::gated_delta && args.out;
+  expects(!gates || (args.gate.rows == args.out.rows && args.gate.cols == args.out.cols),
+          "recurrent(): a gate of every result");
   expects(args.layout != nullptr, "recurrent(): a layout");
   const AttentionLayout& layout = HostLayout::of(*args.layout);
-  const auto is_slot = [&](std::int32_t slot) { return slot >= -1 && slot < args.states.rows; };
+  const auto is_slot = [&](std::int32_t slot) { return slot >= -1 && slot < args.tails.rows; };
   for (const StateRun& run : layout.runs) {
     expects(is_slot(run.from) && is_slot(run.to), "recurrent(): slots of its states");
   }

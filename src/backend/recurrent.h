@@ -10,7 +10,7 @@ namespace talon {
 
 class PreparedLayout;
 
-/// A row of a layer that keeps a state instead of keys and values.
+/// A row of a layer that keeps a state.
 struct StateRow {
   std::int32_t row = 0;      // of the matrices of the call
   std::int32_t parent = -1;  // entry of the same run that it follows; -1: the run's state
@@ -44,22 +44,26 @@ struct StepLimits {
 ///   S = exp(decay * t) * S + k (t v)^T;  o = S^T q + skip * v
 /// and the result is u / rms(u) * norm with u = silu(gate) * o, over the value heads of a key head
 /// together.
+///
+/// Short convolution (LFM2, arXiv:2511.23404), without S, heads and SiLU: the inputs of the
+/// convolution are b * v, and the result is gate times what it gives.
 struct RecurrentArgs {
   StateShape shape;
   bool tiled_heads = false;  // value head h reads key head h % key_heads, else the key heads' value
                              // heads are neighbours
   View inputs;               // [rows, shape.input_cols()]: shape.channels(), then b, then a
-  View states;               // [shape.slots, shape.state_values()]
+  View states = {};          // [shape.slots, shape.state_values()], or empty
   View tails;   // [shape.slots, shape.tail_values()]: last inputs of the convolution, oldest first
   View filter;  // [shape.kernel, shape.channels()]
-  View filter_bias = {};   // [1, shape.channels()], or empty
-  View decay, decay_bias;  // [1, value_heads]
-  View norm;               // [1, value_dim]; of Mamba-2 [1, value_heads * value_dim]
+  View filter_bias = {};  // [1, shape.channels()], or empty
+  // Empty for a short convolution.
+  View decay = {}, decay_bias = {};  // [1, value_heads]
+  View norm = {};  // [1, value_dim]; of Mamba-2 [1, value_heads * value_dim], or empty: u itself
   float norm_epsilon = 0;
   // Of Mamba-2, which has no b.
   View skip = {};  // [1, value_heads]
-  View gate = {};  // [rows, value_heads * value_dim]; empty where `out` is
   StepLimits steps = {};
+  View gate = {};  // [rows, value_heads * value_dim]; empty where `out` is, and for a delta net
   const PreparedLayout* layout = nullptr;
   View out = {};  // [rows, value_heads * value_dim]; empty: only the states are wanted
 };

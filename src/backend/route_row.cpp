@@ -77,7 +77,7 @@ void check_route(const RouteArgs& args) {
           "route(): room for the choice");
   expects(args.groups >= 1 && args.groups_used >= 1 && args.groups_used <= args.groups &&
               experts % args.groups == 0 && k <= experts / args.groups * args.groups_used &&
-              (!args.group_by_two || experts / args.groups >= 2),
+              (!args.group_by_two || args.groups_used == args.groups || experts / args.groups >= 2),
           "route(): groups that hold enough experts");
   expects(!args.bias || args.bias.cols == experts, "route(): a bias per expert");
   expects(!args.expert_scale || args.expert_scale.cols == experts, "route(): a scale per expert");
@@ -119,7 +119,8 @@ void check_experts(const ExpertArgs& args) {
   expects(!args.experts.empty() && args.weights.rows == args.input.rows &&
               args.ids.count == args.input.rows * k && args.out.rows == args.input.rows,
           "experts(): ids and weights of every row");
-  expects(is_gate(args.gate), "experts(): a gate");
+  expects(is_gate(args.gate) == (args.experts[0].gate != nullptr),
+          "experts(): a matrix for a gate, or neither");
   for (int i = 0; i < args.ids.count; ++i) {
     const std::int32_t id = args.ids.data[i];
     expects(id >= 0 && static_cast<std::size_t>(id) < args.experts.size(), "experts(): an expert");

@@ -25,6 +25,8 @@ constexpr Names kArchitectures[] = {
     {"qwen2_vl_text", "qwen2vl"},
     {"qwen2_5_vl", "qwen2vl"},
     {"qwen2_5_vl_text", "qwen2vl"},
+    {"qwen2_5_omni_text", "qwen2vl"},
+    {"qwen3_omni_moe_text", "qwen3vlmoe"},
     {"qwen3_vl", "qwen3vl"},
     {"qwen3_vl_text", "qwen3vl"},
     {"qwen3_vl_moe", "qwen3vlmoe"},
@@ -41,7 +43,24 @@ constexpr Names kArchitectures[] = {
     {"hunyuan_v1_dense", "hunyuan-dense"},
     {"glm", "chatglm"},
     {"glm4", "glm4"},
+    {"glm4v", "glm4"},
+    {"glm4v_text", "glm4"},
     {"glm4_moe", "glm4moe"},
+    {"glm4v_moe", "glm4moe"},
+    {"glm4v_moe_text", "glm4moe"},
+    {"apertus", "apertus"},
+    {"internlm3", "llama"},
+    {"iquestcoder", "llama"},
+    {"minimax_m2", "minimax-m2"},
+    {"hunyuan_v1_moe", "hunyuan-moe"},
+    {"hy_v3", "hy_v3"},
+    {"exaone_moe", "exaone-moe"},
+    {"dots1", "dots1"},
+    {"afmoe", "afmoe"},
+    {"solar_open", "glm4moe"},
+    {"mellum", "mellum"},
+    {"bailing_moe", "bailingmoe2"},
+    {"bailing_moe_v2", "bailingmoe2"},
     {"cohere", "command-r"},
     {"cohere2", "cohere2"},
     {"starcoder2", "starcoder2"},
@@ -61,6 +80,8 @@ constexpr Names kArchitectures[] = {
     {"mimo_v2_flash", "mimo2"},
     {"olmoe", "olmoe"},
     {"exaone4", "exaone4"},
+    {"exaone4_5", "exaone4"},
+    {"exaone4_5_text", "exaone4"},
     {"seed_oss", "seed_oss"},
     {"ernie4_5", "ernie4_5"},
     {"ernie4_5_moe", "ernie4_5-moe"},
@@ -70,6 +91,9 @@ constexpr Names kArchitectures[] = {
     {"deepseek_v2", "deepseek2"},
     {"deepseek_v3", "deepseek2"},
     {"kimi_k2", "deepseek2"},
+    {"falcon_h1", "falcon-h1"},
+    {"lfm2", "lfm2"},
+    {"lfm2_moe", "lfm2moe"},
     {"qwen3_next", "qwen3next"},
     {"qwen3_5", "qwen35"},
     {"qwen3_5_text", "qwen35"},
@@ -87,6 +111,7 @@ std::string_view gguf_architecture(const ModelConfig& config) {
     if (std::ranges::any_of(config.plans, keeps_state)) return "granitehybrid";
     return config.plans[0].experts.count > 0 ? "granitemoe" : "granite";
   }
+  if (family == "nemotron_h") return config.has_experts() ? "nemotron_h_moe" : "nemotron_h";
   for (const Names& names : kArchitectures) {
     if (names.family == family) return names.architecture;
   }

@@ -6,7 +6,6 @@
 
 #include "core/error.h"
 #include "model/config/config_readers.h"
-#include "model/rope.h"
 
 namespace talon {
 namespace {
@@ -33,13 +32,12 @@ Facts facts_of(const ModelConfig& config, std::string_view architecture, bool pr
     if (holds && !place) place = &plan;
   };
   for (const LayerPlan& plan : config.plans) {
-    const bool attends = plan.recurrent.value_heads == 0;
-    const bool local = attends && plan.rope == LayerPlan::Rope::local;
+    const bool local = plan.attends && plan.rope == LayerPlan::Rope::local;
     first(facts.dense, plan.intermediate > 0, plan);
-    first(facts.attention, attends && !local, plan);
+    first(facts.attention, plan.attends && !local, plan);
     first(facts.local, local, plan);
     first(facts.expert, plan.experts.count > 0, plan);
-    first(facts.state, !attends, plan);
+    first(facts.state, plan.recurrent.value_heads > 0, plan);
   }
   if (!facts.attention) facts.attention = facts.local;
   return facts;
@@ -49,6 +47,7 @@ Json count(int value) { return static_cast<unsigned>(value); }
 /// A key that says nothing where it is 0.
 Json count_if(int value) { return value > 0 ? count(value) : Json(); }
 Json real(double value) { return value; }
+Json real_if(double value) { return value > 0 ? real(value) : Json(); }
 
 /// One number where all layers have it, else one for each.
 template <typename Of>
@@ -59,7 +58,11 @@ Json of_layers(const ModelConfig& config, const Of& of) {
   return alike ? all[0] : all;
 }
 
+bool is_nemotron_h(const Facts& f) { return f.is({"nemotron_h", "nemotron_h_moe"}); }
+
 Json feed_forward_length(const Facts& f) {
+  const auto width = [](const LayerPlan& p) { return std::max(p.intermediate, p.experts.width); };
+  if (is_nemotron_h(f)) return of_layers(f.config, width);
   if (!f.dense) return count(f.config.intermediate);
   const bool all = std::ranges::all_of(f.config.plans,
                                        [](const LayerPlan& plan) { return plan.intermediate > 0; });
@@ -141,7 +144,8 @@ Json sliding_window(const Facts& f) {
 }
 
 Json windows(const Facts& f) {
-  if (f.config.sliding_window == 0 || !f.is({"olmo2", "gemma4", "mimo2", "exaone4"})) return {};
+  const bool lists = f.is({"olmo2", "gemma4", "mimo2", "exaone4", "exaone-moe", "afmoe", "mellum"});
+  if (f.config.sliding_window == 0 || !lists) return {};
   Json slides = Json::array();
   for (const LayerPlan& plan : f.config.plans) {
     const bool windowed = plan.window > 0;
@@ -150,16 +154,17 @@ Json windows(const Facts& f) {
   return slides;
 }
 
-/// Layers of Mamba-2 are those without key-value heads.
-bool has_mamba(const Facts& f) { return f.state && f.state->recurrent.rule == StateRule::mamba2; }
+bool is_delta_net(const LayerPlan& plan) {
+  return plan.recurrent.value_heads > 0 && plan.recurrent.rule == StateRule::gated_delta;
+}
 
+/// Other layers that do not attend are those without key-value heads.
 int kv_heads(const LayerPlan& plan) {
-  const RecurrentPlan& r = plan.recurrent;
-  return r.value_heads > 0 && r.rule == StateRule::mamba2 ? 0 : plan.kv_heads;
+  return plan.attends || is_delta_net(plan) ? plan.kv_heads : 0;
 }
 
 Json states(const Facts& f) {
-  if (!f.state || has_mamba(f)) return {};
+  if (!f.state || !is_delta_net(*f.state)) return {};
   Json keeps = Json::array();
   for (const LayerPlan& plan : f.config.plans) keeps.push_back(plan.recurrent.value_heads > 0);
   if (f.predicts) keeps.push_back(false);
@@ -167,7 +172,7 @@ Json states(const Facts& f) {
 }
 
 Json attention_interval(const Facts& f) {
-  if (!f.state || has_mamba(f)) return {};
+  if (!f.state || !is_delta_net(*f.state)) return {};
   const auto attends = [](const LayerPlan& plan) { return plan.recurrent.value_heads == 0; };
   const auto& plans = f.config.plans;
   return count(static_cast<int>(std::ranges::find_if(plans, attends) - plans.begin()) + 1);
@@ -190,19 +195,26 @@ Json local_dim(const Facts& f) {
   return f.is({"gemma4"}) && f.local ? count(f.local->head_dim) : Json();
 }
 
+/// Architectures of later_families_gguf.cpp with all keys of DeepSeek's routing.
+bool shares_routing(const Facts& f) {
+  return f.is({"dots1", "exaone-moe", "afmoe", "bailingmoe2", "hy_v3"});
+}
+
 /// The experts' keys that DeepSeek's routing has, and those that share it.
 template <typename Value>
 Json of_groups(const Facts& f, const Value& value) {
-  const bool groups = is_of_deepseek(f) || f.is({"glm4moe", "mimo2"});
-  return f.expert && groups ? value(f.expert->experts) : Json();
+  const bool has = is_of_deepseek(f) || is_nemotron_h(f) || shares_routing(f) ||
+                   f.is({"glm4moe", "mimo2", "lfm2moe"});
+  return f.expert && has ? value(f.expert->experts) : Json();
 }
 template <typename Value>
 Json of_experts(const Facts& f, const Value& value) {
   return f.expert ? value(f.expert->experts) : Json();
 }
+bool convolves(const Facts& f) { return f.state && f.state->recurrent.shape().is_convolution(); }
 template <typename Value>
 Json of_states(const Facts& f, const Value& value) {
-  return f.state ? value(f.state->recurrent) : Json();
+  return f.state && !convolves(f) ? value(f.state->recurrent) : Json();
 }
 template <typename Value>
 Json of_latents(const Facts& f, const Value& value) {
@@ -210,12 +222,14 @@ Json of_latents(const Facts& f, const Value& value) {
 }
 
 Json shared_width(const Facts& f) {
-  if (!f.expert || is_of_deepseek(f) || f.is({"glm4moe", "llama4"})) return {};
+  if (!f.expert || is_of_deepseek(f) || f.is({"glm4moe", "llama4", "dots1", "afmoe"})) return {};
   return count_if(f.expert->experts.shared_width);
 }
 
 Json leading_dense(const Facts& f) {
-  if (!f.expert || !(is_of_deepseek(f) || f.is({"glm4moe", "ernie4_5-moe"}))) return {};
+  const bool says =
+      is_of_deepseek(f) || shares_routing(f) || f.is({"glm4moe", "ernie4_5-moe", "lfm2moe"});
+  if (!f.expert || !says) return {};
   return count(static_cast<int>(f.expert - f.config.plans.data()));
 }
 
@@ -244,14 +258,16 @@ Json query_steps(const Facts& f) {
   return count(static_cast<int>(f.config.query_scaling.floor));
 }
 
+/// Nemotron-H names the epsilon of its RMSNorms as if they were LayerNorms.
 Json norm_epsilon(const Facts& f, LayerPlan::Norm norm) {
-  return f.config.final_norm == norm ? real(f.config.norm_epsilon) : Json();
+  const bool says = f.config.final_norm == norm || is_nemotron_h(f);
+  return says ? real(f.config.norm_epsilon) : Json();
 }
 
-/// Granite says by this key that no layer turns.
+/// Granite and Nemotron-H say by this key that no layer turns.
 Json turns(const Facts& f) {
   const bool still = f.attention->rope == LayerPlan::Rope::none;
-  return still && is_granite(f) ? Json(false) : Json();
+  return still && (is_granite(f) || is_nemotron_h(f)) ? Json(false) : Json();
 }
 
 Json rotary(const Facts& f) {
@@ -311,12 +327,8 @@ constexpr Key kKeys[] = {
     {"attention.scale", [](const Facts& f) { return of_granite(f, f.attention->score_scale); }},
     {"attention.temperature_scale", query_factor},
     {"attention.temperature_length", query_steps},
-    {"attn_logit_softcapping",
-     [](const Facts& f) {
-       return f.attention->soft_cap > 0 ? real(f.attention->soft_cap) : Json();
-     }},
-    {"final_logit_softcapping",
-     [](const Facts& f) { return f.config.logit_cap > 0 ? real(f.config.logit_cap) : Json(); }},
+    {"attn_logit_softcapping", [](const Facts& f) { return real_if(f.attention->soft_cap); }},
+    {"final_logit_softcapping", [](const Facts& f) { return real_if(f.config.logit_cap); }},
     {"logit_scale", logit_scale},
     {"embedding_scale", [](const Facts& f) { return of_multipliers(f, f.config.embedding_scale); }},
     {"residual_scale",
@@ -367,14 +379,17 @@ constexpr Key kKeys[] = {
     {"expert_shared_feed_forward_length", shared_width},
     {"expert_shared_count",
      [](const Facts& f) {
-       const auto value = [](const ExpertPlan& e) { return count(e.shared_width / e.width); };
-       return f.is({"ernie4_5-moe"}) ? of_experts(f, value) : of_groups(f, value);
+       const auto value = [&](const ExpertPlan& e) {
+         return count(is_nemotron_h(f) ? 1 : e.shared_width / e.width);
+       };
+       return f.is({"ernie4_5-moe", "hunyuan-moe"}) ? of_experts(f, value) : of_groups(f, value);
      }},
     {"expert_gating_func",
      [](const Facts& f) {
-       return of_groups(f, [](const ExpertPlan& e) {
+       const auto value = [](const ExpertPlan& e) {
          return count(e.score == RouteArgs::Score::sigmoid ? 2 : 1);
-       });
+       };
+       return f.is({"minimax-m2"}) ? of_experts(f, value) : of_groups(f, value);
      }},
     {"expert_weights_scale",
      [](const Facts& f) {
@@ -406,6 +421,8 @@ constexpr Key kKeys[] = {
      }},
     {"ssm.inner_size",
      [](const Facts& f) { return of_states(f, [](const auto& s) { return count(s.width()); }); }},
+    {"shortconv.l_cache",
+     [](const Facts& f) { return convolves(f) ? count(f.state->recurrent.kernel) : Json(); }},
     {"full_attention_interval", attention_interval},
 };
 
@@ -422,21 +439,6 @@ GgufMetadata gguf_keys_of(const ModelConfig& config, std::string_view architectu
     }
   }
   return keys;
-}
-
-std::vector<GgufVector> gguf_vectors_of(const ModelConfig& config) {
-  const RopeConfig& rope = config.rope;
-  const int width = rope_width(rope, config, LayerPlan::Rope::global);
-  std::vector<GgufVector> vectors;
-  const auto add = [&](const char* name, std::vector<float> values) {
-    if (!values.empty()) vectors.push_back({name, std::move(values)});
-  };
-  add("rope_freqs.weight", rope.scaling == RopeConfig::Scaling::llama3
-                               ? llama3_divisors(rope, width)
-                               : rope.frequency_divisors);
-  add("rope_factors_short.weight", rope.short_divisors);
-  add("rope_factors_long.weight", rope.long_divisors);
-  return vectors;
 }
 
 }  // namespace talon

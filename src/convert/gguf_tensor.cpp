@@ -94,6 +94,14 @@ StorageType common_type(StorageType a, StorageType b) {
   return is_whole(a) && is_whole(b) ? StorageType::q8_0 : StorageType::f32;
 }
 
+/// Products with a power of two are numbers of the same type, which has the exponents of float32.
+StorageType product_type(const GgufTensor::Part& part) {
+  const StorageType type = part.weight->type;
+  int exponent = 0;
+  const bool shifts = std::frexp(std::abs(part.factor), &exponent) == 0.5F;
+  return part.factor == 1 || (type == StorageType::bf16 && shifts) ? type : StorageType::f32;
+}
+
 /// Blocks of q8_0 with the scales and the values of these of q4_0.
 std::vector<std::byte> widened(std::span<const std::byte> blocks) {
   const BlockShape narrow = block_shape(StorageType::q4_0), wide = block_shape(StorageType::q8_0);
@@ -121,7 +129,7 @@ class RowWriter {
 
   void write(const GgufTensor::Part& part) {
     const KeptWeight& weight = *part.weight;
-    const bool same = weight.type == type_ && tensor_.column_order.empty();
+    const bool same = weight.type == type_ && tensor_.column_order.empty() && part.factor == 1;
     if (same && part.rows.empty() && weight.order.empty()) {
       take_(weight.from.first(static_cast<std::size_t>(weight.rows) * weight.row_bytes()));
       return;
@@ -129,15 +137,15 @@ class RowWriter {
     const int count = part.rows.empty() ? weight.rows : static_cast<int>(part.rows.size());
     for (int i = 0; i < count; ++i) {
       const int index = part.rows.empty() ? i : part.rows[static_cast<std::size_t>(i)];
-      write_row(weight, weight.row(index));
+      write_row(weight, weight.row(index), part.factor);
     }
   }
 
  private:
-  void write_row(const KeptWeight& weight, std::span<const std::byte> row) {
+  void write_row(const KeptWeight& weight, std::span<const std::byte> row, float factor) {
     const bool widens = weight.type == StorageType::q4_0 && type_ == StorageType::q8_0 &&
                         !cuts_blocks(tensor_, type_);
-    if (weight.type == type_ || widens) {
+    if (factor == 1 && (weight.type == type_ || widens)) {
       if (!tensor_.column_order.empty()) {
         reorder(tensor_, row, reordered_);
         row = reordered_;
@@ -150,6 +158,7 @@ class RowWriter {
       reorder(tensor_, std::as_bytes(std::span(values_)), reordered_);
       std::memcpy(values_.data(), reordered_.data(), reordered_.size());
     }
+    for (float& value : values_) value *= factor;
     check_range(tensor_, values_, type_);
     take_(encoded(values_, type_));
   }
@@ -166,8 +175,8 @@ class RowWriter {
 StorageType exact_type(const GgufTensor& tensor) {
   const KeptWeight& first = *tensor.parts.at(0).weight;
   if (first.stays_float) return StorageType::f32;
-  StorageType type = first.type;
-  for (const GgufTensor::Part& part : tensor.parts) type = common_type(type, part.weight->type);
+  StorageType type = product_type(tensor.parts[0]);
+  for (const GgufTensor::Part& part : tensor.parts) type = common_type(type, product_type(part));
   return cuts_blocks(tensor, type) ? StorageType::f32 : type;
 }
 

@@ -16,6 +16,7 @@ struct GgufTensor {
   struct Part {
     const KeptWeight* weight = nullptr;
     std::vector<std::int32_t> rows = {};  // empty: all, in order
+    float factor = 1;                     // of their values
   };
   std::string name;
   std::vector<std::int64_t> shape;
@@ -25,7 +26,8 @@ struct GgufTensor {
   std::vector<std::int32_t> column_order = {};
 };
 
-/// The smallest type that holds the values of all parts as they are stored.
+/// The smallest type that holds the values of all parts as they are stored; f32 for products with
+/// factors that floating-point types do not hold exactly.
 StorageType exact_type(const GgufTensor& tensor);
 
 /// The type to store it in: that one, or what was asked for where the tensor is a matrix that

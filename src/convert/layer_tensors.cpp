@@ -26,7 +26,6 @@ constexpr VectorName kVectors[] = {
     {&LayerWeights::attention_norm, &TensorNames::attention_norm},
     {&LayerWeights::attention_norm_bias, &TensorNames::attention_norm, "bias"},
     {&LayerWeights::post_attention_norm, &TensorNames::post_attention_norm},
-    {&LayerWeights::ffn_norm, &TensorNames::ffn_norm},
     {&LayerWeights::ffn_norm_bias, &TensorNames::ffn_norm, "bias"},
     {&LayerWeights::post_ffn_norm, &TensorNames::post_ffn_norm},
     {&LayerWeights::o_bias, &TensorNames::o, "bias"},
@@ -40,7 +39,6 @@ struct MatrixName {
   std::string TensorNames::*name;
 };
 constexpr MatrixName kMatrices[] = {
-    {&LayerWeights::down, &TensorNames::down},
     {&LayerWeights::input_gate, &TensorNames::input_gate},
     {&LayerWeights::input_projection, &TensorNames::input_projection},
 };
@@ -124,8 +122,8 @@ void LayerTensors::add(std::string name, std::vector<std::int64_t> shape, std::v
   tensors_.push_back({std::move(name), std::move(shape), std::move(parts)});
 }
 
-void LayerTensors::add_matrix(std::string name, const Weight* weight) {
-  if (weight) add(std::move(name), {weight->rows, weight->cols}, {{kept(weight)}});
+void LayerTensors::add_matrix(std::string name, const Weight* weight, float factor) {
+  if (weight) add(std::move(name), {weight->rows, weight->cols}, {{kept(weight), {}, factor}});
 }
 
 void LayerTensors::add_vector(std::string name, const Buffer& buffer) {
@@ -162,23 +160,26 @@ void LayerTensors::add_stack(std::string name, std::vector<const Weight*> weight
       std::move(parts));
 }
 
-void LayerTensors::add_layer(int layer, const LayerWeights& w) {
+void LayerTensors::add_layer(int layer, const LayerWeights& w, const MatrixFactors& factors) {
   const LayerPlan& plan = target_.plans[static_cast<std::size_t>(layer)];
+  factors_ = factors;
   for (const VectorName& one : kVectors) {
-    const bool same = names_.*one.name == names_.attention_norm &&
-                      one.name != &TensorNames::attention_norm;  // one norm for both halves
+    // One norm for both halves.
+    const bool same =
+        names_.*one.name == names_.attention_norm && one.name != &TensorNames::attention_norm;
     if (!same) add_vector(layer_tensor(names_.*one.name, layer, one.part), w.*one.weight);
   }
+  const bool one_norm = names_.ffn_norm == names_.attention_norm && plan.mixes();
+  if (!one_norm) add_vector(names_.ffn_norm_of(layer), w.ffn_norm);
   for (const MatrixName& one : kMatrices) {
     add_matrix(layer_tensor(names_.*one.name, layer), (w.*one.weight).get());
   }
   if (plan.output_scale) {
     add_values(layer_tensor(names_.layer_scale, layer), {1}, {&w.output_scale, 1});
   }
-  if (plan.recurrent.value_heads > 0) {
-    add_recurrent(layer, plan, w);
-  } else {
-    add_matrix(layer_tensor(names_.o, layer), w.o.get());
+  if (plan.recurrent.value_heads > 0) add_recurrent(layer, plan, w);
+  if (plan.attends) {
+    add_matrix(layer_tensor(names_.o, layer), w.o.get(), factors.o);
     if (plan.latent.kv_rank > 0) {
       add_latents(layer, plan, w.latent);
     } else {
@@ -224,17 +225,18 @@ void LayerTensors::add_projections(int layer, const LayerPlan& plan, const Layer
   if (plan.head_norm == HeadNorm::layer_per_head) add_layer_norms_of_heads(layer, plan, w);
   if (target_.forms.fused_qkv) return add_fused_projections(layer, plan, w);
   const auto add_one = [&](const std::string& name, const std::unique_ptr<Weight>& weight,
-                           const Buffer& bias, const Order& order) {
-    if (weight) add_joined(layer_tensor(name, layer), {{kept(weight), order}});
+                           const Buffer& bias, const Order& order, float factor) {
+    if (weight) add_joined(layer_tensor(name, layer), {{kept(weight), order, factor}});
     if (bias) add_joined(layer_tensor(name, layer, "bias"), {{keep(bias), order}});
   };
-  if (plan.output_gate) {
+  if (plan.output_gate && !target_.forms.gate_apart) {
     add_gated_queries(layer, plan, w);
   } else {
-    add_one(names_.q, w.q, w.q_bias, head_order(plan.heads, plan.head_dim, plan));
+    add_one(names_.q, w.q, w.q_bias, head_order(plan.heads, plan.head_dim, plan), factors_.q);
+    add_matrix(layer_tensor(names_.attention_gate, layer), w.output_gate.get());
   }
-  add_one(names_.k, w.k, w.k_bias, head_order(plan.kv_heads, plan.head_dim, plan));
-  add_one(names_.v, w.v, w.v_bias, {});
+  add_one(names_.k, w.k, w.k_bias, head_order(plan.kv_heads, plan.head_dim, plan), factors_.k);
+  add_one(names_.v, w.v, w.v_bias, {}, factors_.v);
 }
 
 /// Queries and their gates take turns, head by head.
@@ -259,11 +261,12 @@ void LayerTensors::add_fused_projections(int layer, const LayerPlan& plan, const
 
 void LayerTensors::add_feed_forward(int layer, const LayerPlan& plan, const LayerWeights& w) {
   if (plan.intermediate == 0) return;
+  add_matrix(layer_tensor(names_.down, layer), w.down.get(), factors_.down);
   if (target_.forms.fused_gate_up) {
     add_joined(layer_tensor(names_.gate_up, layer), {{kept(w.gate)}, {kept(w.up)}});
     return;
   }
-  add_matrix(layer_tensor(names_.gate, layer), w.gate.get());
+  add_matrix(layer_tensor(names_.gate, layer), w.gate.get(), factors_.gate);
   add_matrix(layer_tensor(names_.up, layer), w.up.get());
   add_vector(layer_tensor(names_.gate, layer, "bias"), w.gate_bias);
   add_vector(layer_tensor(names_.up, layer, "bias"), w.up_bias);
@@ -292,7 +295,7 @@ void LayerTensors::add_expert_matrices(int layer, const LayerPlan& plan,
   add_stack(layer_tensor(names_.expert_down, layer), downs);
   const bool together = plan.experts.beside_dense || target_.architecture == "mistral4";
   if (!together) {
-    add_stack(layer_tensor(names_.expert_gate, layer), gates);
+    if (gates[0]) add_stack(layer_tensor(names_.expert_gate, layer), gates);
     add_stack(layer_tensor(names_.expert_up, layer), ups);
     return;
   }
@@ -332,9 +335,10 @@ void LayerTensors::add_latents(int layer, const LayerPlan& plan, const LatentWei
 
 void LayerTensors::add_recurrent(int layer, const LayerPlan& plan, const LayerWeights& w) {
   const RecurrentPlan& r = plan.recurrent;
-  if (r.rule == StateRule::mamba2) {
-    add_mamba(layer, r, w.recurrent);
-    return add_matrix(layer_tensor(names_.state_o, layer), w.o.get());
+  if (r.rule != StateRule::gated_delta) {
+    r.rule == StateRule::mamba2 ? add_mamba(layer, r, w.recurrent)
+                                : add_convolution(layer, r, w.recurrent);
+    return add_matrix(layer_tensor(names_.state_o, layer), w.recurrent.o.get(), factors_.state_o);
   }
   const Order heads = value_heads(r);
   const int keys = r.shape().first_value();
@@ -344,7 +348,7 @@ void LayerTensors::add_recurrent(int layer, const LayerPlan& plan, const LayerWe
              {{kept(w.recurrent.gate), rows_of_heads(heads, r.value_dim)}});
   add_state_gates(layer, r, w.recurrent);
   add_state_vectors(layer, r, w.recurrent);
-  add_matrix(layer_tensor(names_.state_o, layer), w.o.get());
+  add_matrix(layer_tensor(names_.state_o, layer), w.recurrent.o.get());
   if (r.tiled_heads) tensors_.back().column_order = heads;
 }
 
@@ -355,14 +359,33 @@ void LayerTensors::add_mamba(int layer, const RecurrentPlan& plan, const Recurre
     const std::int64_t cols = buffer.view().cols / rows;
     add(std::move(name), {rows, cols}, {{keep(buffer)}});
   };
-  add_joined(layer_tensor(names_.state_fused_inputs, layer),
-             {{kept(w.gate)}, {kept(w.inputs)}, {kept(w.decay)}});
+  const MatrixFactors& f = factors_;
+  const StateShape shape = plan.shape();
+  std::vector<Part> parts = {{kept(w.gate), {}, f.state_gate}};
+  const auto add_channels = [&](int first, int count, float factor) {
+    Order rows;
+    append_rows(first, count, 0, false, rows);
+    parts.push_back({kept(w.inputs), std::move(rows), factor});
+  };
+  add_channels(shape.first_value(), shape.values(), f.state_value);
+  add_channels(shape.first_key(), shape.keys(), f.state_key);
+  add_channels(shape.first_query(), shape.keys(), f.state_query);
+  parts.push_back({kept(w.decay), {}, f.state_decay});
+  add_joined(layer_tensor(names_.state_fused_inputs, layer), std::move(parts));
   add_rows(whole_name(names_.state_rate, layer), w.rate, plan.value_heads);
   add_rows(whole_name(names_.state_skip, layer), w.skip, plan.value_heads);
   add_vector(whole_name(names_.state_bias, layer), w.bias);
-  add_rows(layer_tensor(names_.state_norm, layer), w.norm, plan.key_heads);
+  if (w.norm) add_rows(layer_tensor(names_.state_norm, layer), w.norm, plan.key_heads);
   add_filter(layer, plan, w);
   add_vector(layer_tensor(names_.state_filter, layer, "bias"), w.filter_bias);
+}
+
+/// Rows [factors of inputs | gate | inputs] of one matrix.
+void LayerTensors::add_convolution(int layer, const RecurrentPlan& plan,
+                                   const RecurrentWeights& w) {
+  add_joined(layer_tensor(names_.state_fused_inputs, layer),
+             {{kept(w.write)}, {kept(w.gate)}, {kept(w.inputs)}});
+  add_filter(layer, plan, w);
 }
 
 void LayerTensors::add_state_gates(int layer, const RecurrentPlan& plan,

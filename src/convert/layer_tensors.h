@@ -19,8 +19,9 @@ class LayerTensors {
   /// loaded lies in a keeping backend's memory.
   LayerTensors(Backend& backend, const ModelConfig& target, const TensorNames& names);
 
-  void add_layer(int layer, const LayerWeights& weights);
-  void add_matrix(std::string name, const Weight* weight);
+  /// factors: of matrices, which the file holds multiplied by them.
+  void add_layer(int layer, const LayerWeights& weights, const MatrixFactors& factors = {});
+  void add_matrix(std::string name, const Weight* weight, float factor = 1);
   /// None where the buffer is empty.
   void add_vector(std::string name, const Buffer& buffer);
   void add_values(std::string name, std::vector<std::int64_t> shape, std::span<const float> values);
@@ -47,6 +48,7 @@ class LayerTensors {
   void add_latents(int layer, const LayerPlan& plan, const LatentWeights& weights);
   void add_recurrent(int layer, const LayerPlan& plan, const LayerWeights& weights);
   void add_mamba(int layer, const RecurrentPlan& plan, const RecurrentWeights& weights);
+  void add_convolution(int layer, const RecurrentPlan& plan, const RecurrentWeights& weights);
   void add_state_gates(int layer, const RecurrentPlan& plan, const RecurrentWeights& weights);
   void add_state_vectors(int layer, const RecurrentPlan& plan, const RecurrentWeights& weights);
   void add_filter(int layer, const RecurrentPlan& plan, const RecurrentWeights& weights);
@@ -56,6 +58,7 @@ class LayerTensors {
   Backend& backend_;
   const ModelConfig& target_;
   const TensorNames& names_;
+  MatrixFactors factors_;  // of the layer
   std::deque<std::unique_ptr<KeptWeight>> vectors_;
   std::vector<GgufTensor> tensors_;
 };

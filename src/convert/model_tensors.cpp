@@ -22,11 +22,42 @@ std::string architecture_of(const ModelConfig& config, const Checkpoint& model) 
   return std::string(name);
 }
 
+/// The numbers of Apertus' activation, which folders hold as tensors.
+void add_xielu_keys(const Checkpoint& model, const ModelConfig& config, GgufMetadata& keys) {
+  if (config.plans[0].activation != InputTransform::xielu) return;
+  const auto backend = make_keeping_backend(model);
+  const LoadOptions options;
+  TensorLoader tensors(model, *backend, options);
+  LayerLoader layers(tensors, config);
+  Json alpha_n = Json::array(), alpha_p = Json::array(), beta = Json::array(), eps = Json::array();
+  for (int layer = 0; layer < config.layers; ++layer) {
+    const StoredXielu stored = layers.stored_xielu(layer);
+    alpha_n.push_back(stored.alpha_n);
+    alpha_p.push_back(stored.alpha_p);
+    beta.push_back(stored.beta);
+    eps.push_back(stored.epsilon);
+  }
+  keys.emplace_back("xielu.alpha_n", std::move(alpha_n));
+  keys.emplace_back("xielu.alpha_p", std::move(alpha_p));
+  keys.emplace_back("xielu.beta", std::move(beta));
+  keys.emplace_back("xielu.eps", std::move(eps));
+}
+
 /// Gemma 4's router, whose factors are stored without the one that the loader adds.
 void add_router_scale(TensorLoader& tensors, const std::string& from, const std::string& to,
                       int layer, int hidden, LayerTensors& out) {
   const auto values = tensors.values(fmt::format(fmt::runtime(from), layer), {hidden});
   out.add_values(fmt::format(fmt::runtime(to), layer), {hidden}, values);
+}
+
+/// What is left to say where factors are multiplied into matrices, as some files have it.
+ModelConfig with_factors_in_matrices(ModelConfig config, std::string_view architecture) {
+  for (LayerPlan& plan : config.plans) plan.factors = {};
+  if (architecture != "falcon-h1") return config;
+  const bool alike = config.embedding_scale == config.logit_scale;
+  config.tied_output = config.tied_output && alike;
+  config.embedding_scale = config.logit_scale = 1;
+  return config;
 }
 
 }  // namespace
@@ -35,11 +66,13 @@ ModelTensors::ModelTensors(const Checkpoint& model)
     : model_(model),
       config_(read_model_config(model)),
       architecture_(architecture_of(config_, model)),
+      said_(with_factors_in_matrices(config_, architecture_)),
       prediction_(find_prediction_layer(model, config_)),
       vectors_(gguf_vectors_of(config_)) {
   leaves_prediction_out_ = prediction_ && !has_prediction_layer(architecture_);
   if (leaves_prediction_out_) prediction_.reset();
-  keys_ = gguf_keys_of(config_, architecture_, prediction_.has_value());
+  keys_ = gguf_keys_of(said_, architecture_, prediction_.has_value());
+  add_xielu_keys(model, config_, keys_);
   target_ = read_target(doing_of(model));
   names_ = TensorNames::of(CheckpointFormat::gguf, target_);
 }
@@ -60,7 +93,7 @@ Checkpoint ModelTensors::outline() const {
   }
   const LayerPlan& first = config_.plans[0];
   add("token_embd.weight", {config_.vocabulary, config_.hidden});
-  if (!config_.tied_output) add("output.weight", {config_.vocabulary, config_.hidden});
+  if (!said_.tied_output) add("output.weight", {config_.vocabulary, config_.hidden});
   if (first.qkv_bias) add("blk.0.attn_q.bias", {first.heads * first.head_dim});
   if (first.output_bias) add("blk.0.attn_output.bias", {config_.hidden});
   if (first.mlp_bias) {
@@ -82,13 +115,14 @@ Checkpoint ModelTensors::outline() const {
     add_if(plan.sinks, "attn_sinks");
     add_if(plan.experts.count > 0, "ffn_gate_inp");
     if (plan.recurrent.filter_bias) add(fmt::format("blk.{}.ssm_conv1d.bias", i), {1});
+    add_if(plan.recurrent.value_heads > 0 && plan.recurrent.norm, "ssm_norm");
   }
   return file;
 }
 
 ModelConfig ModelTensors::read_target(const std::string& doing) const {
   ModelConfig target = read_model_config(outline());
-  check_same_model(config_, target, doing);
+  check_same_model(said_, target, doing);
   return target;
 }
 
@@ -113,12 +147,17 @@ void ModelTensors::show_tables(TensorLoader& tensors, LayerLoader& layers, Backe
   const ModelConfig& c = config_;
   LayerTensors out(backend, target_, names_);
   std::vector<std::unique_ptr<Weight>> matrices;
-  const auto add = [&](const std::string& name, const std::string& stored, int rows, int cols) {
+  const auto add = [&](const std::string& name, const std::string& stored, int rows, int cols,
+                       float factor = 1) {
     matrices.push_back(tensors.matrix(stored, rows, cols));
-    out.add_matrix(name, matrices.back().get());
+    out.add_matrix(name, matrices.back().get(), factor);
   };
-  add(names_.embedding, from.embedding, c.vocabulary, c.hidden);
-  if (!c.tied_output) add(names_.output, from.output, c.vocabulary, c.hidden);
+  add(names_.embedding, from.embedding, c.vocabulary, c.hidden,
+      c.embedding_scale / said_.embedding_scale);
+  if (!said_.tied_output) {
+    add(names_.output, c.tied_output ? from.embedding : from.output, c.vocabulary, c.hidden,
+        c.logit_scale / said_.logit_scale);
+  }
   out.add_vector(names_.final_norm + ".weight", layers.norm(from.final_norm + ".weight", c.hidden));
   if (c.final_norm_bias) {
     out.add_vector(names_.final_norm + ".bias",
@@ -144,7 +183,7 @@ void ModelTensors::show_layer(int layer, TensorLoader& tensors, LayerLoader& lay
                               Backend& backend, const Visit& visit) const {
   const LayerWeights weights = layers.load(layer);
   LayerTensors out(backend, target_, names_);
-  out.add_layer(layer, weights);
+  out.add_layer(layer, weights, config_.plans[static_cast<std::size_t>(layer)].factors);
   if (config_.plans[static_cast<std::size_t>(layer)].experts.beside_dense) {
     add_router_scale(tensors, layers.names().router_scale, names_.router_scale, layer,
                      config_.hidden, out);

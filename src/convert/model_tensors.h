@@ -42,6 +42,7 @@ class ModelTensors {
   const Checkpoint& model_;
   ModelConfig config_;                         // as the model's files say it
   std::string architecture_;                   // of the GGUF
+  ModelConfig said_;                           // what its keys are to say
   std::optional<PredictionLayer> prediction_;  // that the GGUF gets
   bool leaves_prediction_out_ = false;
   GgufMetadata keys_;

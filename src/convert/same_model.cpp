@@ -136,7 +136,10 @@ ModelFacts facts_of(const LayerPlan& p, int context) {
   facts.emplace_back("latents", Json{l.kv_rank, l.q_rank, l.plain_dim, l.rotary_dim, l.output_dim});
   const RecurrentPlan& r = p.recurrent;
   facts.emplace_back("state", Json{r.key_heads, r.value_heads, r.key_dim, r.value_dim, r.kernel});
+  facts.emplace_back("attention", p.attends);
+  facts.emplace_back("factors of matrices", p.factors != MatrixFactors{});
   facts.emplace_back("rule of the state", word(r.rule));
+  facts.emplace_back("norm of the state's result", r.norm);
   facts.emplace_back("bias of the state's convolution", r.filter_bias);
   facts.emplace_back("least step of the state", rounded(r.steps.least));
   facts.emplace_back("largest step of the state",

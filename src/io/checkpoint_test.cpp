@@ -126,6 +126,18 @@ TEST(HuggingFace, ReadsTheGoldenFolder) {
 constexpr std::string_view kShardA = R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})";
 constexpr std::string_view kShardB = R"({"b":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})";
 
+TEST(HuggingFace, ReadsInfiniteNumbersAsPythonWritesThem) {
+  const TemporaryFolder folder;
+  folder.add("model.safetensors", safetensors_file(kShardA, "1111").bytes);
+  folder.add("config.json", R"({"limits":[0.0, Infinity],"text":"an \"Infinity\", or \\","x":1})");
+  const Json read = open_checkpoint(folder.path()).metadata;
+  EXPECT_EQ(read["limits"][1], Json({{"__float__", "Infinity"}}));
+  EXPECT_EQ(read["text"], "an \"Infinity\", or \\");
+  EXPECT_EQ(read["x"], 1);
+  folder.add("config.json", R"({"least":-Infinity})");
+  EXPECT_NE(refusal(folder.path()).find("config.json"), std::string::npos);
+}
+
 TEST(HuggingFace, JoinsTheShardsOfAnIndex) {
   const TemporaryFolder folder;
   folder.add("config.json", R"({"model_type":"llama"})");

@@ -37,7 +37,7 @@ BlockRunner::BlockRunner(Backend& backend, std::span<const LayerPlan> plans, int
     between = std::max(between, plan.intermediate * (is_gate(plan.activation) ? 2 : 1));
     between = std::max({between, 2 * plan.experts.shared_width, 2 * plan.per_layer_input});
     branches |= plan.post_norms || plan.residual_scale != 1 || plan.experts.count > 0;
-    parallel |= plan.parallel;
+    parallel |= plan.parallel || (plan.attends && plan.recurrent.value_heads > 0);
   }
   q_ = backend.allocate(max_rows, q);
   k_ = backend.allocate(max_rows, k);
@@ -65,8 +65,8 @@ BlockRunner::BlockRunner(Backend& backend, std::span<const LayerPlan> plans, int
 void BlockRunner::run(const LayerPlan& plan, const LayerWeights& w, const BlockRows& rows,
                       const View& residual) {
   if (!plan.parallel) {
-    attend(plan, w, rows, residual, residual);
-    feed_forward(plan, w, residual, rows.first_uses);
+    mix(plan, w, rows, residual);
+    if (plan.has_network()) feed_forward(plan, w, residual, rows.first_uses);
     if (rows.input) add_layer_input(plan, w, rows.input, residual);
     if (w.output_scale != 1) backend_.scale(residual, w.output_scale);
     return;
@@ -78,9 +78,25 @@ void BlockRunner::run(const LayerPlan& plan, const LayerWeights& w, const BlockR
   backend_.add(residual, first, residual);
 }
 
+/// Attention, what a state gives, or both of the same input.
+void BlockRunner::mix(const LayerPlan& plan, const LayerWeights& w, const BlockRows& rows,
+                      const View& residual) {
+  const bool keeps_state = plan.recurrent.value_heads > 0;
+  View input = residual;
+  if (plan.attends && keeps_state) {
+    input = first_half_.rows(residual.rows);
+    backend_.copy(residual, input);
+  }
+  if (plan.attends) attend(plan, w, rows, input, residual);
+  if (keeps_state) attend_state(plan, w, rows, input, residual);
+}
+
+void BlockRunner::scale_columns(const View& x, int first, int count, float factor) {
+  if (factor != 1) backend_.scale(x.col_range(first, count), factor);
+}
+
 void BlockRunner::attend(const LayerPlan& plan, const LayerWeights& w, const BlockRows& rows,
                          const View& input, const View& residual) {
-  if (plan.recurrent.value_heads > 0) return attend_state(plan, w, rows, input, residual);
   if (plan.output_gate) {
     const View gated = gated_.rows(input.rows).col_range(0, 2 * plan.heads * plan.values());
     attended(plan, w, rows, input);
@@ -119,7 +135,7 @@ View BlockRunner::attended(const LayerPlan& plan, const LayerWeights& w, const B
   if (!plan.writes_cache) k = v = {};
   if (k && plan.keys_are_values) backend_.copy(k, v);
   attend_cache(plan, w, rows, q, k, v, out);
-  if (plan.value_scale != 1) backend_.scale(out, plan.value_scale);
+  scale_columns(out, 0, width, plan.value_scale * plan.factors.v * plan.factors.o);
   return out;
 }
 
@@ -142,6 +158,7 @@ void BlockRunner::attend_cache(const LayerPlan& plan, const LayerWeights& w, con
     if (k) norm_heads(plan, k, w.k_norm, w.k_norm_bias);
   }
   const float usual_scale = 1.0F / std::sqrt(static_cast<float>(plan.head_dim));
+  const float scale = plan.score_scale > 0 ? plan.score_scale : usual_scale;
   backend_.attention({.q = q,
                       .k = k,
                       .v = v,
@@ -155,7 +172,7 @@ void BlockRunner::attend_cache(const LayerPlan& plan, const LayerWeights& w, con
                       .v_norm = w.v_norm.view(),
                       .norm_after_rope = plan.head_norm == LayerPlan::HeadNorm::after_rope,
                       .norm_epsilon = plan.norm_epsilon,
-                      .scale = plan.score_scale > 0 ? plan.score_scale : usual_scale,
+                      .scale = scale * plan.factors.q * plan.factors.k,
                       .query_scale = rows.query_scale,
                       .sinks = w.sinks.view(),
                       .soft_cap = plan.soft_cap,
@@ -185,8 +202,15 @@ void BlockRunner::feed_dense(const LayerPlan& plan, const LayerWeights& w, const
                    .norm_epsilon = plan.norm_epsilon,
                    .outputs = std::span(gate_and_up).last(gated ? 2 : 1),
                    .rough = plan.rough});
-  const LinearArgs down{
-      .input = between, .transform = plan.activation, .outputs = {}, .rough = plan.rough};
+  if (gated) {
+    scale_columns(between, 0, width, plan.factors.gate);
+    scale_columns(between, width, width, plan.factors.down);
+  }
+  const LinearArgs down{.input = between,
+                        .transform = plan.activation,
+                        .outputs = {},
+                        .rough = plan.rough,
+                        .xielu = w.xielu};
   const Projection to{w.down.get(), out, w.down_bias.view()};
   if (out.data == residual.data) return add(plan, down, to, w.post_ffn_norm, residual);
   LinearArgs args = down;

@@ -16,6 +16,7 @@ struct ExpertLayerWeights {
   std::vector<std::unique_ptr<Weight>> matrices;
   std::vector<ExpertWeights> experts;    // of `matrices`
   Buffer gate_bias, up_bias, down_bias;  // [experts, width], or empty
+  // shared_gate empty: its network has none, as those of the experts.
   std::unique_ptr<Weight> shared_gate, shared_up, shared_down, shared_router;
   // Gemma 4, whose layers have a dense network, too: before the experts, before the router, and
   // behind either network.
@@ -29,10 +30,10 @@ struct LatentWeights {
   Buffer q_norm, latent_norm;
 };
 
-/// Weights of a layer with a state.
+/// Weights of a layer with a state. Empty: its rule has none.
 struct RecurrentWeights {
-  std::unique_ptr<Weight> inputs, gate, decay, write;  // write: or empty
-  Buffer filter, filter_bias, rate, bias, norm, skip;  // filter_bias, skip: or empty
+  std::unique_ptr<Weight> inputs, gate, decay, write, o;
+  Buffer filter, filter_bias, rate, bias, norm, skip;
 };
 
 /// Weights of one transformer block.
@@ -47,6 +48,7 @@ struct LayerWeights {
   Buffer sinks;                               // [1, heads], or empty
   std::unique_ptr<Weight> gate, up, down;     // gate empty: a network without one
   Buffer gate_bias, up_bias, down_bias;       // empty: none
+  Xielu xielu = {};                           // of that activation
   ExpertLayerWeights experts = {};
   LatentWeights latent = {};
   RecurrentWeights recurrent = {};
@@ -100,6 +102,9 @@ class BlockRunner {
                          const View& out);
   void add_layer_input(const LayerPlan& plan, const LayerWeights& weights, const View& input,
                        const View& residual);
+  void mix(const LayerPlan& plan, const LayerWeights& weights, const BlockRows& rows,
+           const View& residual);
+  void scale_columns(const View& x, int first, int count, float factor);
   void attend_state(const LayerPlan& plan, const LayerWeights& weights, const BlockRows& rows,
                     const View& input, const View& residual);
   void allocate_states(std::span<const LayerPlan> plans, int max_rows);
@@ -117,7 +122,9 @@ class BlockRunner {
 
   Backend& backend_;
   Buffer q_, k_, v_, attended_, gate_up_;  // [max_rows, width]
-  Buffer branch_, first_half_;             // [max_rows, hidden], where a plan needs them
+  // [max_rows, hidden], where a plan needs them: what a half adds, and what the first half adds or
+  // reads beside another.
+  Buffer branch_, first_half_;
   // Of experts.
   Buffer normed_, scored_, shared_, shared_share_, scores_, shares_;
   IndexBuffer chosen_;

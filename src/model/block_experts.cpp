@@ -65,11 +65,13 @@ Indices BlockRunner::mix_experts(const LayerPlan& plan, const ExpertLayerWeights
 void BlockRunner::add_shared_expert(const LayerPlan& plan, const ExpertLayerWeights& w,
                                     const View& x, const View& out) {
   const int width = plan.experts.shared_width;
-  const View between = gate_up_.rows(x.rows).col_range(0, 2 * width);
+  const bool gated = is_gate(plan.activation);
+  const View between = gate_up_.rows(x.rows).col_range(0, gated ? 2 * width : width);
   const View shared = shared_.rows(x.rows), share = shared_share_.rows(x.rows);
-  const Projection gate_and_up[] = {{w.shared_gate.get(), between.col_range(0, width)},
-                                    {w.shared_up.get(), between.col_range(width, width)}};
-  backend_.linear({.input = x, .outputs = gate_and_up});
+  const Projection gate_and_up[] = {
+      {w.shared_gate.get(), between.col_range(0, width)},
+      {w.shared_up.get(), between.col_range(gated ? width : 0, width)}};
+  backend_.linear({.input = x, .outputs = std::span(gate_and_up).last(gated ? 2 : 1)});
   const Projection down[] = {{w.shared_down.get(), shared}};
   backend_.linear({.input = between, .transform = plan.activation, .outputs = down});
   if (w.shared_router) {

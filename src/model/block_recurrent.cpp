@@ -18,36 +18,47 @@ void BlockRunner::allocate_states(std::span<const LayerPlan> plans, int max_rows
   if (gated > 0) gated_ = backend_.allocate(max_rows, gated);
 }
 
-/// What a layer with a state adds: o(silu(gate) * norm(S^T q)), of Mamba-2 o of RecurrentArgs::out.
+/// What a layer with a state adds: o(silu(gate) * norm(S^T q)), of other rules o of what they give.
 void BlockRunner::attend_state(const LayerPlan& plan, const LayerWeights& w, const BlockRows& rows,
                                const View& input, const View& residual) {
   const RecurrentPlan& r = plan.recurrent;
   const RecurrentWeights& weights = w.recurrent;
-  const bool mamba = r.rule == StateRule::mamba2;
+  const bool gates_itself = r.rule != StateRule::gated_delta;
   const View inputs = mixed_.rows(input.rows).col_range(0, r.shape().input_cols());
   const View gated = gated_.rows(input.rows).col_range(0, 2 * r.width());
   const View gate = gated.col_range(0, r.width()), out = gated.col_range(r.width(), r.width());
-  const int last = inputs.cols - r.value_heads;
-  const Projection projections[] = {
-      {weights.inputs.get(), inputs.col_range(0, r.channels())},
-      {weights.gate.get(), gate},
-      {weights.decay.get(), inputs.col_range(last, r.value_heads)},
-      {weights.write.get(), inputs.col_range(r.channels(), r.value_heads)}};
+  Projection projections[4] = {{weights.inputs.get(), inputs.col_range(0, r.channels())},
+                               {weights.gate.get(), gate}};
+  std::size_t count = 2;
+  if (const Weight* decay = weights.decay.get()) {
+    projections[count++] = {decay, inputs.col_range(inputs.cols - decay->rows, decay->rows)};
+  }
+  if (const Weight* write = weights.write.get()) {
+    projections[count++] = {write, inputs.col_range(r.channels(), write->rows)};
+  }
   backend_.linear({.input = input,
                    .transform = InputTransform::rms_norm,
                    .norm = w.attention_norm.view(),
                    .norm_epsilon = plan.norm_epsilon,
-                   .outputs = std::span(projections).first(mamba ? 3 : 4)});
+                   .outputs = std::span(projections).first(count)});
+  const MatrixFactors& f = plan.factors;
+  const StateShape shape = r.shape();
+  scale_columns(gate, 0, r.width(), f.state_gate);
+  scale_columns(inputs, shape.first_value(), shape.values(), f.state_value);
+  scale_columns(inputs, shape.first_key(), shape.keys(), f.state_key);
+  scale_columns(inputs, shape.first_query(), shape.keys(), f.state_query);
+  scale_columns(inputs, inputs.cols - r.value_heads, r.value_heads, f.state_decay);
   if (rows.flight) backend_.gather_rows(inputs, rows.flight_rows, rows.flight);
   RecurrentArgs args = *rows.recurrent;
   args.inputs = inputs;
   args.layout = rows.layout;
   args.out = out;
-  if (mamba) args.gate = gate;
+  if (gates_itself) args.gate = gate;
   backend_.recurrent(args);
-  const auto transform = mamba ? InputTransform::none : InputTransform::silu_gate;
-  add(plan, {.input = mamba ? out : gated, .transform = transform, .outputs = {}},
-      {w.o.get(), residual}, w.post_attention_norm, residual);
+  scale_columns(out, 0, r.width(), f.state_o);
+  const auto transform = gates_itself ? InputTransform::none : InputTransform::silu_gate;
+  add(plan, {.input = gates_itself ? out : gated, .transform = transform, .outputs = {}},
+      {weights.o.get(), residual}, w.post_attention_norm, residual);
 }
 
 }  // namespace talon

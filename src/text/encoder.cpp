@@ -21,13 +21,16 @@ constexpr std::string_view kEndTexts[] = {
     "<turn|>",
     "<|tool_response>",
     "<|EOT|>",
+    "<|flush|>",
+    "<|calls|>",
+    "[e~[",
     "<|end▁of▁sentence|>",
     "<｜end▁of▁sentence｜>",
 };
 
-/// Where there is the second (gpt-oss), the first ends a message and not the answer: another
-/// message may follow.
-constexpr std::string_view kMessageEnd = "<|end|>", kReturn = "<|return|>";
+/// Where there is one of the others (gpt-oss, Solar Open), the first ends a message and not the
+/// answer: another message may follow.
+constexpr std::string_view kMessageEnd = "<|end|>", kAnswerEnds[] = {"<|return|>", "<|flush|>"};
 
 }  // namespace
 
@@ -44,7 +47,10 @@ void add_known_end_tokens(TokenizerParts& parts) {
     if (const auto id = parts.vocabulary.find_special(text)) add_end_token(parts.end_tokens, *id);
   }
   const auto end = parts.vocabulary.find_special(kMessageEnd);
-  if (end && parts.vocabulary.find_special(kReturn)) std::erase(parts.end_tokens, *end);
+  const bool answers_end = std::ranges::any_of(kAnswerEnds, [&](std::string_view text) {
+    return parts.vocabulary.find_special(text).has_value();
+  });
+  if (end && answers_end) std::erase(parts.end_tokens, *end);
 }
 
 }  // namespace talon

@@ -223,7 +223,14 @@ INSTANTIATE_TEST_SUITE_P(
                     "qwen3_5",              // states
                     "granite4_hybrid",      // states of Mamba-2 that share a key head
                     "granite4_hybrid_moe",  // states of Mamba-2 of several key heads, experts
+                    "falcon_h1",            // attention and states in one layer, factors
+                    "falcon_h1_norm",       // the same with a norm, several key heads
+                    "nemotron_h",           // layers of one part each
+                    "nemotron_h_moe",       // the same with experts without gates
+                    "lfm2",                 // short convolutions
+                    "lfm2_moe",             // short convolutions, experts
                     "hunyuan",              // head norms behind the rotation
+                    "afmoe",                // gated attention beside windows, experts
                     "nemotron",             // a network without a gate
                     "stablelm_12b",         // a LayerNorm for each head
                     "phi2"),                // a bias of the output matrix

@@ -282,7 +282,8 @@ INSTANTIATE_TEST_SUITE_P(
         WrongUse{"UnknownFeatures",
                  {"train", "data", "-m", "x", "--prompts", "x", "-o", "y", "--features", "f8"},
                  {"--features", "f16, q8 or none", "\"f8\""}},
-        WrongUse{"CompletionOfNoShell", {"completion", "sh"}, {"expected bash", "\"sh\""}},
+        WrongUse{
+            "CompletionOfNoShell", {"completion", "sh"}, {"expected bash, zsh or fish", "\"sh\""}},
         WrongUse{"HelpTooDeep", {"help", "run", "me"}, {"nothing behind run", "\"me\""}}),
     [](const auto& use) { return use.param.name; });
 

@@ -57,6 +57,9 @@ constexpr const char* kFamilies[] = {"qwen3_moe",            // experts
                                      "qwen3_next",           // states, experts
                                      "qwen3_5",              // states
                                      "granite4_hybrid_moe",  // states of Mamba-2, experts
+                                     "lfm2_moe",             // short convolutions, experts
+                                     "falcon_h1",            // attention and states together
+                                     "nemotron_h_moe",       // layers of one part each, experts
                                      "gemma4_e",  // layers that share a cache, per-layer embeddings
                                      "mimo"};  // values smaller than keys, key-value heads by layer
 

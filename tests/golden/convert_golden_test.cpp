@@ -108,11 +108,16 @@ class ConvertMakers : public testing::TestWithParam<std::string> {
 };
 
 /// Whether theirs has a key of a part that sees, or of Granite 4 one of layers and experts that the
-/// model has not, or that says what is so without it. Nemotron's has the epsilon of LayerNorms
-/// under the name of RMSNorm's, too.
+/// model has not, or that says what is so without it, as that no layers of K-EXAONE predict.
+/// Nemotron's has the epsilon of LayerNorms under the name of RMSNorm's, too.
 bool says_nothing(const std::string& family, const std::string& key) {
   if (key.ends_with(".n_deepstack_layers")) return true;
   if (family.starts_with("nemotron") && key.ends_with(".layer_norm_rms_epsilon")) return true;
+  if (family == "exaone_moe" && key.ends_with(".nextn_predict_layers")) return true;
+  // Of a model without rotation a context without an end, and rotary columns of other heads.
+  if (family.starts_with("nemotron_h")) {
+    return key.ends_with(".context_length") || key.ends_with(".rope.dimension_count");
+  }
   if (!family.starts_with("granite4")) return false;
   if (family.starts_with("granite4_hybrid")) {  // of models without rotation it names no context
     const bool of_experts = key.find(".expert_") != std::string::npos;
@@ -166,7 +171,10 @@ INSTANTIATE_TEST_SUITE_P(
                     "qwen3_vl", "qwen3_vl_moe", "qwen2_5_vl", "gemma", "cohere", "glm", "stablelm",
                     "minicpm", "hunyuan", "arcee", "nemotron", "command_r_plus", "stablelm_12b",
                     "phi2", "arcee_bias", "nemotron_bias", "llama_bias", "mistral4",
-                    "granite4_hybrid", "granite4_hybrid_moe"),
+                    "granite4_hybrid", "granite4_hybrid_moe", "lfm2", "lfm2_moe", "falcon_h1",
+                    "falcon_h1_norm", "nemotron_h", "nemotron_h_moe", "apertus", "minimax_m2",
+                    "hunyuan_moe", "exaone_moe", "dots1", "afmoe", "mellum", "bailing_moe",
+                    "hy_v3"),
     [](const auto& tested) { return tested.param; });
 
 /// Families without a recording, as random folders.

@@ -83,7 +83,22 @@ const Family kFamilies[] = {{"mistral"},
                             {"mistral4", 0.1},
                             {"granite4_hybrid"},
                             {"granite4_hybrid_moe", 0.1},
-                            {"bamba"}};
+                            {"bamba"},
+                            {"falcon_h1"},
+                            {"falcon_h1_norm"},
+                            {"nemotron_h"},
+                            {"nemotron_h_moe", 0.1},
+                            {"lfm2"},
+                            {"lfm2_moe", 0.1},
+                            {"apertus"},
+                            {"minimax_m2", 0.1},
+                            {"hunyuan_moe", 0.1},
+                            {"exaone_moe", 0.1},
+                            {"dots1", 0.1},
+                            {"afmoe", 0.1},
+                            {"mellum", 0.1},
+                            {"bailing_moe", 0.1},
+                            {"hy_v3", 0.1}};
 
 /// How far an engine is from the recording, teacher-forced over the text and its continuation.
 struct Distance {

@@ -43,7 +43,9 @@ try() {
   "$root/usr/bin/talon" run -m "$model" -p "$prompt" -n 40 -d none 2> /dev/null | diff - "$here/answer.txt" || fail "answers differ"
   ls "$root"/usr/share/talon/models/*/*.safetensors > /dev/null || fail "no heads"
   grep -q '^ExecStart=talon serve' "$root/usr/lib/systemd/system/talon.service" || fail "no service"
-  grep -q '_talon talon$' "$root/usr/share/bash-completion/completions/talon" || fail "no completion"
+  grep -q '_talon talon$' "$root/usr/share/bash-completion/completions/talon" || fail "no completion of bash"
+  grep -q '^#compdef talon$' "$root/usr/share/zsh/vendor-completions/_talon" || fail "no completion of zsh"
+  grep -q '^complete -c talon ' "$root/usr/share/fish/vendor_completions.d/talon.fish" || fail "no completion of fish"
 }
 
 for file in "$here"/*.deb; do dpkg-deb -x "$file" "$here/root"; done

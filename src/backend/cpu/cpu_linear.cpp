@@ -203,7 +203,7 @@ void Linear::prepare(const LinearArgs& args, const Input& input, int row, int fi
   } else if (args.transform != InputTransform::none) {
     float* changed = worker.row.reserve<float>(static_cast<std::size_t>(count));
     const float* second = is_gate(args.transform) ? x + input.cols : nullptr;
-    kernels_.transform(args.transform, x, second, count, changed);
+    kernels_.transform(args.transform, args.xielu, x, second, count, changed);
     x = changed;
   }
   const bool last = first + count == input.cols;

@@ -204,7 +204,7 @@ void ReferenceBackend::transform_input(const LinearArgs& args, int cols) {
     const float* x = args.input.row(row);
     const std::span<double> to(input_.data() + static_cast<std::size_t>(row) * width, width);
     for (std::size_t i = 0; i < width; ++i) {
-      to[i] = reference::transform(args.transform, x[i], gated ? x[i + width] : 0.0F);
+      to[i] = reference::transform(args, x[i], gated ? x[i + width] : 0.0F);
     }
     if (args.transform == InputTransform::rms_norm) {
       reference::rms_norm(to, args.norm.data, args.norm_epsilon);
@@ -237,8 +237,8 @@ void ReferenceBackend::experts(const ExpertArgs& args) {
         return reference::multiply(static_cast<const DenseWeight&>(*matrix), x,
                                    bias ? bias.row(id) : nullptr);
       };
-      const std::vector<double> gate = multiply(expert.gate, args.gate_bias);
       const std::vector<double> up = multiply(expert.up, args.up_bias);
+      const std::vector<double> gate = expert.gate ? multiply(expert.gate, args.gate_bias) : up;
       x.resize(gate.size());
       for (std::size_t j = 0; j < x.size(); ++j) {
         x[j] = reference::transform(args.gate, gate[j], up[j]);

@@ -74,6 +74,18 @@ double transform(InputTransform transform, double a, double b) {
   }
 }
 
+double transform(const LinearArgs& args, double a, double b) {
+  return args.transform == InputTransform::xielu ? xielu(args.xielu, a)
+                                                 : transform(args.transform, a, b);
+}
+
+double xielu(const Xielu& function, double x) {
+  const double linear = double{function.beta} * x;
+  if (x > 0) return double{function.positive} * x * x + linear;
+  const double bent = std::expm1(std::min(x, double{function.limit})) - x;
+  return bent * double{function.negative} + linear;
+}
+
 double silu_gate(double gate, double up) { return gate / (1.0 + std::exp(-gate)) * up; }
 
 }  // namespace talon::reference

@@ -21,8 +21,10 @@ void softmax(std::span<double> x);
 void layer_norm(std::span<double> x, const float* weight, const float* bias, double epsilon);
 
 /// What linear() does to single values: of a gate `a` is the first half and `b` the second, else
-/// `a` is the value.
+/// `a` is the value. Of the functions with numbers of their own the arguments say these.
 double transform(InputTransform transform, double a, double b);
+double transform(const LinearArgs& args, double a, double b);
+double xielu(const Xielu& function, double x);
 
 /// silu(gate) * up, silu(x) = x / (1 + exp(-x)).
 double silu_gate(double gate, double up);

@@ -17,14 +17,20 @@ const StateRow& row_of(const AttentionLayout& layout, const StateRun& run, int e
 double input_before(const RecurrentArgs& args, const AttentionLayout& layout, const StateRun& run,
                     int entry, int back, int channel) {
   for (; back > 0 && entry >= 0; --back) entry = row_of(layout, run, entry).parent;
-  if (entry >= 0) return args.inputs.row(row_of(layout, run, entry).row)[channel];
+  if (entry >= 0) {
+    const float* inputs = args.inputs.row(row_of(layout, run, entry).row);
+    const int channels = args.shape.channels();
+    return args.shape.is_convolution() ? inputs[channel] * inputs[channels + channel]
+                                       : inputs[channel];
+  }
   if (run.from < 0) return 0;
   const int oldest_first = args.shape.kernel - 2 - back;
   return args.tails.row(run.from)[oldest_first * args.shape.channels() + channel];
 }
 
-std::vector<double> convolved(const RecurrentArgs& args, const AttentionLayout& layout,
-                              const StateRun& run, int entry, int first, int count) {
+/// What the convolution gives for some channels, before SiLU.
+std::vector<double> filtered(const RecurrentArgs& args, const AttentionLayout& layout,
+                             const StateRun& run, int entry, int first, int count) {
   std::vector<double> values(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {
     double sum = args.filter_bias ? args.filter_bias.data[first + i] : 0;
@@ -33,9 +39,22 @@ std::vector<double> convolved(const RecurrentArgs& args, const AttentionLayout& 
       sum += double{args.filter.row(tap)[first + i]} *
              input_before(args, layout, run, entry, back, first + i);
     }
-    values[static_cast<std::size_t>(i)] = sum / (1 + std::exp(-sum));
+    values[static_cast<std::size_t>(i)] = sum;
   }
   return values;
+}
+
+/// All rows of a short convolution.
+void convolve_run(const RecurrentArgs& args, const AttentionLayout& layout, const StateRun& run) {
+  const int channels = args.shape.channels();
+  for (int entry = 0; args.out && entry < run.count; ++entry) {
+    const std::vector<double> values = filtered(args, layout, run, entry, 0, channels);
+    const int row = row_of(layout, run, entry).row;
+    for (int i = 0; i < channels; ++i) {
+      args.out.row(row)[i] =
+          static_cast<float>(args.gate.row(row)[i] * values[static_cast<std::size_t>(i)]);
+    }
+  }
 }
 
 /// `values` over their length, times `factor`.
@@ -54,7 +73,9 @@ HeadInputs inputs_of(const RecurrentArgs& args, const AttentionLayout& layout, c
   const StateShape& s = args.shape;
   const int key_head = args.tiled_heads ? head % s.key_heads : head / (s.value_heads / s.key_heads);
   const auto part = [&](int first, int count) {
-    return convolved(args, layout, run, entry, first, count);
+    std::vector<double> values = filtered(args, layout, run, entry, first, count);
+    for (double& value : values) value /= 1 + std::exp(-value);
+    return values;
   };
   HeadInputs inputs{part(s.first_query() + key_head * s.key_dim, s.key_dim),
                     part(s.first_key() + key_head * s.key_dim, s.key_dim),
@@ -71,6 +92,7 @@ HeadInputs inputs_of(const RecurrentArgs& args, const AttentionLayout& layout, c
 void recur_head(const RecurrentArgs& args, const AttentionLayout& layout, const StateRun& run,
                 int head) {
   const StateShape& s = args.shape;
+  if (s.is_convolution()) return convolve_run(args, layout, run);
   const auto key_dim = static_cast<std::size_t>(s.key_dim);
   const auto value_dim = static_cast<std::size_t>(s.value_dim);
   const std::size_t size = key_dim * value_dim;
@@ -123,7 +145,7 @@ void finish_row(const RecurrentArgs& args, int row) {
     const float* gate = args.gate.row(row) + first;
     std::vector<double> gated;
     for (int i = 0; i < width; ++i) gated.push_back(silu_gate(gate[i], out[i]));
-    rms_norm(gated, args.norm.data + first, args.norm_epsilon);
+    if (args.norm) rms_norm(gated, args.norm.data + first, args.norm_epsilon);
     std::copy(gated.begin(), gated.end(), out);
   }
 }

@@ -278,15 +278,15 @@ void Checking::route(const RouteArgs& args) {
 void Checking::experts(const ExpertArgs& args) {
   mirror({args.input, args.weights, args.gate_bias, args.up_bias, args.down_bias});
   std::vector<ExpertWeights> primary, reference;
-  const auto both_of = [](const Weight* weight) {
-    return static_cast<const ShadowedWeight*>(weight);
+  const auto primary_of = [](const Weight* weight) -> const Weight* {
+    return weight ? static_cast<const ShadowedWeight*>(weight)->primary.get() : nullptr;
   };
-  for (const ExpertWeights& expert : args.experts) {
-    const auto* gate = both_of(expert.gate);
-    const auto* up = both_of(expert.up);
-    const auto* down = both_of(expert.down);
-    primary.push_back({gate->primary.get(), up->primary.get(), down->primary.get()});
-    reference.push_back({gate->shadow.get(), up->shadow.get(), down->shadow.get()});
+  const auto shadow_of = [](const Weight* weight) -> const Weight* {
+    return weight ? static_cast<const ShadowedWeight*>(weight)->shadow.get() : nullptr;
+  };
+  for (const auto& [gate, up, down] : args.experts) {
+    primary.push_back({primary_of(gate), primary_of(up), primary_of(down)});
+    reference.push_back({shadow_of(gate), shadow_of(up), shadow_of(down)});
   }
   ExpertArgs both = args;
   both.experts = primary;
@@ -357,7 +357,7 @@ void Checking::recurrent(const RecurrentArgs& args) {
   both.out = shadow(args.out);
   reference_->recurrent(both);
   if (args.out) compare("recurrent", args.out);
-  compare("states of recurrent", args.states);
+  if (args.states) compare("states of recurrent", args.states);
   compare("tails of recurrent", args.tails);
 }
 

@@ -161,8 +161,8 @@ ForwardWork forward_work(const Model& model, const KvShape& cache, int rows, int
   };
   add(model.output_weight(), logit_rows);
   for (const LayerWeights& layer : model.layers) {
-    for (const auto* weight :
-         {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
+    for (const auto* weight : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up,
+                               &layer.down, &layer.recurrent.o}) {
       if (*weight) add(**weight, rows);
     }
   }

@@ -2,6 +2,8 @@
 
 #include <map>
 #include <set>
+#include <string>
+#include <string_view>
 #include <system_error>
 
 #include "core/error.h"
@@ -18,6 +20,26 @@ namespace fs = std::filesystem;
 using ReadFile = Checkpoint (*)(const fs::path&);
 constexpr std::size_t kLargestJson = 256u << 20;
 
+/// Python writes an infinite number as a word that JSON has not; transformers has begun to write an
+/// object instead, which is put in its place.
+std::string without_bare_infinities(std::string_view text) {
+  constexpr std::string_view kWord = "Infinity", kObject = R"({"__float__":"Infinity"})";
+  std::string spelled;
+  bool in_text = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool escapes = in_text && text[i] == '\\';
+    if (text[i] == '"') in_text = !in_text;
+    if (!in_text && text.substr(i).starts_with(kWord)) {
+      spelled += kObject;
+      i += kWord.size() - 1;
+      continue;
+    }
+    spelled += text[i];
+    if (escapes && i + 1 < text.size()) spelled += text[++i];
+  }
+  return spelled;
+}
+
 Json read_json_object(const fs::path& file) {
   const MappedFile mapped(file);
   const std::string doing = fmt::format("read {}", quote(file.string()));
@@ -25,7 +47,10 @@ Json read_json_object(const fs::path& file) {
   if (bytes.size() > kLargestJson) {
     fail("{}: expected at most {} bytes of JSON, found {}", doing, kLargestJson, bytes.size());
   }
-  Json json = parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, doing);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const bool has_infinities = text.find("Infinity") != std::string_view::npos;
+  Json json =
+      has_infinities ? parse_json(without_bare_infinities(text), doing) : parse_json(text, doing);
   mapped.check_whole();
   if (!json.is_object()) fail("{}: expected an object, found {}", doing, json.type_name());
   return json;

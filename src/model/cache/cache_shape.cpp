@@ -24,7 +24,7 @@ int reach_of(const LayerPlan& plan) {
 std::vector<int> reaches(const ModelConfig& config, std::size_t cache_layers) {
   std::vector<int> reach(cache_layers, -1);
   for (const LayerPlan& plan : config.plans) {
-    if (plan.recurrent.value_heads > 0) continue;
+    if (!plan.attends) continue;
     int& known = reach[static_cast<std::size_t>(plan.cache_layer)];
     const int own = reach_of(plan);
     known = own == 0 || known == 0 ? 0 : std::max(known, own);

@@ -60,5 +60,25 @@ TEST_F(StateMemoryTest, ATextIsRememberedOnce) {
   EXPECT_EQ(memory.take(), a);
 }
 
+/// Of a short convolution, the last inputs are the state.
+TEST(StateMemoryOfConvolutions, RecallsTails) {
+  const auto backend = make_reference_backend(1);
+  constexpr StateShape kConvolution{2, 2, 1, 1, 0, 3, 3, StateRule::short_convolution};
+  StateMemory memory(*backend, kConvolution);
+  EXPECT_FALSE(memory.states(1));
+  EXPECT_EQ(memory.bytes(), std::size_t{2} * 2 * 6 * sizeof(float));
+  const int known = *memory.take(), mine = *memory.take();
+  for (int layer = 0; layer < 2; ++layer) {
+    backend->upload(std::vector<float>(6, 5.0F + static_cast<float>(layer)),
+                    memory.tails(layer).row_range(known, 1));
+  }
+  const std::vector<TokenId> text = {1, 2, 3};
+  memory.remember(known, {}, text);
+  EXPECT_EQ(memory.recall({}, text, mine), 3);
+  std::vector<float> values(6);
+  backend->download(memory.tails(1).row_range(mine, 1), values);
+  EXPECT_EQ(values.back(), 6);
+}
+
 }  // namespace
 }  // namespace talon::state_cache_test

@@ -10,7 +10,9 @@ StateMemory::StateMemory(Backend& backend, const StateShape& shape)
     : backend_(backend), shape_(shape) {
   if (shape.layers == 0) return;
   expects(shape.slots >= 1, "a slot for a sequence");
-  states_ = backend.allocate(shape.layers * shape.slots, shape.state_values());
+  if (shape.state_values() > 0) {
+    states_ = backend.allocate(shape.layers * shape.slots, shape.state_values());
+  }
   tails_ = backend.allocate(shape.layers * shape.slots, shape.tail_values());
   for (int slot = shape.slots - 1; slot >= 0; --slot) unused_.push_back(slot);
   unused_.reserve(static_cast<std::size_t>(shape.slots));

@@ -26,7 +26,7 @@ class StateMemory {
   /// outlive the memory's use.
   void describe(std::vector<RecurrentArgs> layers);
   const RecurrentArgs& layer(int index) const { return layers_[static_cast<std::size_t>(index)]; }
-  View states(int layer) const { return rows_of(states_, layer); }
+  View states(int layer) const { return rows_of(states_, layer); }  // or empty
   View tails(int layer) const { return rows_of(tails_, layer); }
 
   /// Room for the inputs of `rows` rows in flight, of every layer. The next call may overwrite
@@ -58,7 +58,7 @@ class StateMemory {
 
   Backend& backend_;
   StateShape shape_;
-  Buffer states_, tails_;  // [layers * slots, values]
+  Buffer states_, tails_;  // [layers * slots, values]; states_ empty where only tails are kept
   Buffer flight_;          // [layers * flight_rows_, input_cols]
   int flight_rows_ = 0;
   std::vector<RecurrentArgs> layers_;

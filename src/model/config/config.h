@@ -55,6 +55,8 @@ struct TensorForms {
   bool experts_alternate = false;     // ... in which gates and ups take turns
   bool fused_by_key_head = false;     // layers with a state: one matrix, key head by key head
   bool still_rows_paired = false;     // interleaved_rope also holds where nothing turns
+  bool gate_apart = false;            // gates of attention have a matrix of their own
+  bool usual_final_norm = false;      // LFM2's GGUF files: named as in other families
 };
 
 /// A model that draws: its answers are the codes of a grid of cells, row by row, and nothing else

@@ -14,11 +14,12 @@ using Limits = ConfigLimits;
 
 /// Tokens that end an answer in the chat formats of these families, besides the ones a file names
 /// by key.
-constexpr std::array<std::string_view, 15> kEndTexts = {
+constexpr std::array<std::string_view, 18> kEndTexts = {
     "<|im_end|>",      "<|endoftext|>", "<|eot_id|>", "<|eom_id|>",
     "<|end_of_text|>", "<end_of_turn>", "<turn|>",    "<|return|>",
     "<|call|>",        "<|user|>",      "</s>",       "<|END_OF_TURN_TOKEN|>",
-    "<|observation|>", "<|eot|>",       "<|eom|>"};
+    "<|observation|>", "<|eot|>",       "<|eom|>",    "<|flush|>",
+    "<|calls|>",       "[e~["};
 
 /// YaRN's multiplier of cos and sin. Converters write in its place the `attn_factor` that some
 /// folders have and transformers passes over. That takes back what the usual multiplier adds, so it
@@ -114,8 +115,8 @@ bool is_control(const Json* types, std::size_t id) {
   return id < types->size() && (*types)[id] == kControl;
 }
 
-/// A mark "<|end|>" is one of them (Phi), but where there is "<|return|>" (gpt-oss): there it ends
-/// a message.
+/// A mark "<|end|>" is one of them (Phi), but where there is "<|return|>" (gpt-oss) or "<|flush|>"
+/// (Solar Open): there it ends a message.
 std::vector<TokenId> read_end_tokens(const ConfigKeys& keys, int vocabulary) {
   std::vector<TokenId> ids;
   const auto add = [&](TokenId id) {
@@ -137,7 +138,7 @@ std::vector<TokenId> read_end_tokens(const ConfigKeys& keys, int vocabulary) {
     const auto* text = (*texts)[id].get_ptr<const std::string*>();
     if (!text) continue;
     if (*text == "</s>" && !is_control(types, id)) continue;  // Gemma's ends a struck-out text
-    returns |= *text == "<|return|>";
+    returns |= *text == "<|return|>" || *text == "<|flush|>";
     if (*text == "<|end|>") message_end = static_cast<TokenId>(id);
     if (std::ranges::find(kEndTexts, *text) != kEndTexts.end()) add(static_cast<TokenId>(id));
   }
@@ -146,12 +147,13 @@ std::vector<TokenId> read_end_tokens(const ConfigKeys& keys, int vocabulary) {
   return ids;
 }
 
-/// The first layer's value of a key that may list one for each; 0: none.
+/// The first value that is not 0 of a key that may list one for each layer; 0: none.
 int first_of(const ConfigKeys& keys, const std::string& key, int high) {
   const Json* value = keys.find(key);
   if (!value || !value->is_array()) return keys.integer_or(key, 0, high, 0);
   const auto all = keys.integers(key, 0, high, value->size());
-  return all.empty() ? 0 : all[0];
+  const auto found = std::ranges::find_if(all, [](int one) { return one > 0; });
+  return found == all.end() ? 0 : *found;
 }
 
 /// Where each layer has its own those of the first, or the most of them in a family whose layers
@@ -260,7 +262,7 @@ ModelConfig read_gguf_config(const Checkpoint& checkpoint) {
   plan_alike(config);
   family->read(keys, checkpoint, config);
   // As llama.cpp's converter writes any family when it is told to.
-  if (config.plans[0].recurrent.value_heads == 0 && !checkpoint.find("blk.0.attn_q.weight") &&
+  if (config.plans[0].attends && !checkpoint.find("blk.0.attn_q.weight") &&
       checkpoint.find("blk.0.attn_qkv.weight")) {
     config.forms.fused_qkv = true;
   }

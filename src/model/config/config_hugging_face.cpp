@@ -76,12 +76,18 @@ void read_tokens(const ConfigKeys& top, const ConfigKeys& keys, const Checkpoint
 /// saved again another.
 void find_prefix(const Checkpoint& checkpoint, ModelConfig& config) {
   TensorForms& forms = config.forms;
+  if (forms.prefix == "backbone." && checkpoint.find("model.embeddings.weight")) {
+    forms.prefix = "model.";
+  }
   if (forms.prefix != "model.") return;
   if (checkpoint.find("language_model.model.embed_tokens.weight")) {
     forms.prefix = "language_model.model.";
     forms.output = "language_model.lm_head.";
   } else if (checkpoint.find("model.language_model.embed_tokens.weight")) {
     forms.prefix = "model.language_model.";
+  } else if (checkpoint.find("thinker.model.embed_tokens.weight")) {
+    forms.prefix = "thinker.model.";
+    forms.output = "thinker.lm_head.";
   }
 }
 
@@ -113,11 +119,27 @@ Json class_defaults(const Json& model_type) {
       {"rms_norm_eps", 1e-5}, {"rope_theta", 5e5}, {"tie_word_embeddings", true}};
   static const Json kGlm = {
       {"partial_rotary_factor", 0.5}, {"rms_norm_eps", 1.5625e-7}, {"attention_bias", true}};
+  static const Json kLfm2 = {
+      {"rope_theta", 1e6}, {"norm_eps", 1e-5}, {"tie_word_embeddings", true}};
   static const Json kHybrid = {{"partial_rotary_factor", 0.25}, {"linear_conv_kernel_dim", 4}};
   static const Json kGemma4Rope = {
       {"full_attention",
        {{"rope_type", "proportional"}, {"rope_theta", 1e6}, {"partial_rotary_factor", 0.25}}},
       {"sliding_attention", {{"rope_theta", 1e4}}}};
+  static const Json kExaone = {{"rms_norm_eps", 1e-5}, {"sliding_window", 4096}};
+  static const Json kGlmSeeing = {{"rms_norm_eps", 1e-5}, {"attention_bias", true}};
+  static const Json kGlmSeeingMoe = {{"partial_rotary_factor", 0.5},
+                                     {"rms_norm_eps", 1e-5},
+                                     {"attention_bias", true},
+                                     {"n_shared_experts", 1},
+                                     {"first_k_dense_replace", 1}};
+  static const Json kApertusRope = {{"rope_type", "llama3"},
+                                    {"factor", 8},
+                                    {"original_max_position_embeddings", 8192},
+                                    {"low_freq_factor", 1},
+                                    {"high_freq_factor", 4}};
+  static const Json kMellumRope = {{"full_attention", {{"rope_theta", 5e5}}},
+                                   {"sliding_attention", {{"rope_theta", 1e4}}}};
   static const Json kGptOssRope = {{"rope_type", "yarn"},
                                    {"factor", 32},
                                    {"truncate", false},
@@ -183,6 +205,24 @@ Json class_defaults(const Json& model_type) {
         {"rms_norm_eps", 1e-5},
         {"n_shared_experts", 1},
         {"first_k_dense_replace", 1}}},
+      {"glm4v", kGlmSeeing},
+      {"glm4v_text", kGlmSeeing},
+      {"glm4v_moe", kGlmSeeingMoe},
+      {"glm4v_moe_text", kGlmSeeingMoe},
+      {"apertus",
+       {{"rope_theta", 1.2e7}, {"rms_norm_eps", 1e-5}, {"rope_parameters", kApertusRope}}},
+      {"internlm3", {{"head_dim", 128}, {"rms_norm_eps", 1e-5}}},
+      {"iquestcoder", {{"head_dim", 128}, {"rms_norm_eps", 1e-5}}},
+      {"minimax_m2", {{"rope_theta", 5e6}, {"head_dim", 128}}},
+      {"hunyuan_v1_moe", kEpsilon},
+      {"hy_v3", {{"rope_theta", 11158840}, {"head_dim", 128}, {"rms_norm_eps", 1e-5}}},
+      {"exaone_moe",
+       {{"rms_norm_eps", 1e-5}, {"sliding_window", 4096}, {"routed_scaling_factor", 2.5}}},
+      {"dots1", {{"norm_topk_prob", false}, {"sliding_window", 4096}}},
+      {"afmoe", {{"head_dim", 128}, {"rms_norm_eps", 1e-5}, {"sliding_window", 1024}}},
+      {"solar_open",
+       {{"rope_theta", 1e6}, {"head_dim", 128}, {"rms_norm_eps", 1e-5}, {"n_shared_experts", 1}}},
+      {"mellum", {{"head_dim", 128}, {"sliding_window", 1024}, {"rope_parameters", kMellumRope}}},
       {"deepseek_v2", {{"n_shared_experts", 2}}},
       {"deepseek_v3",
        {{"routed_scaling_factor", 2.5},
@@ -192,9 +232,13 @@ Json class_defaults(const Json& model_type) {
         {"first_k_dense_replace", 3}}},
       {"qwen2_vl_text", {{"rope_theta", 1e6}, {"rms_norm_eps", 1e-5}}},
       {"qwen2_5_vl_text", {{"rope_theta", 1e6}, {"rms_norm_eps", 1e-5}}},
+      {"qwen2_5_omni_text", {{"rope_theta", 1e6}}},
+      {"qwen3_omni_moe_text", {{"rope_theta", 1e6}, {"norm_topk_prob", true}}},
       {"qwen3_vl_text", {{"rope_theta", 5e5}}},
       {"qwen3_vl_moe_text", {{"rope_theta", 5e5}}},
-      {"exaone4", {{"rms_norm_eps", 1e-5}, {"sliding_window", 4096}}},
+      {"exaone4", kExaone},
+      {"exaone4_5", kExaone},
+      {"exaone4_5_text", kExaone},
       {"seed_oss", {{"attention_bias", true}, {"head_dim", 128}}},
       {"ernie4_5", kErnie},
       {"ernie4_5_moe", kErnie},
@@ -212,6 +256,10 @@ Json class_defaults(const Json& model_type) {
         {"v_head_dim", 128},
         {"attention_value_scale", 0.707}}},
       {"bamba", {{"partial_rotary_factor", 0.5}, {"rms_norm_eps", 1e-5}}},
+      {"falcon_h1", {{"rms_norm_eps", 1e-5}, {"mamba_d_ssm", 1024}}},
+      {"nemotron_h", {{"layer_norm_epsilon", 1e-5}, {"head_dim", 128}, {"num_key_value_heads", 8}}},
+      {"lfm2", kLfm2},
+      {"lfm2_moe", kLfm2},
       {"qwen3_next", kHybrid},
       {"qwen3_5_text", kHybrid},
       {"qwen3_5_moe_text", kHybrid}};
@@ -225,7 +273,8 @@ bool may_turn_in_part(std::string_view family) {
          family == "nemotron" || family.starts_with("glm") || family.starts_with("gemma4") ||
          family.starts_with("qwen3_next") || family.starts_with("qwen3_5") ||
          family.starts_with("deepseek") || family == "kimi_k2" || family == "mistral4" ||
-         family.starts_with("mimo") || family == "bamba";
+         family.starts_with("mimo") || family == "bamba" || family == "minimax_m2" ||
+         family.starts_with("bailing");
 }
 
 /// Janus: the part of its Llama, whose keys may lack the defaults of their class, in the name of
@@ -295,13 +344,38 @@ Json class_sizes(const Json& model_type) {
                                 : Json::object();
 }
 
+/// What writes text in models that hear and speak, too.
+const Json& thinker_of(const Json& config) {
+  const auto thinker = config.find("thinker_config");
+  return thinker != config.end() && thinker->is_object() ? *thinker : config;
+}
+
+/// LFM2's first folders give two keys other names, which its class reads first. Later ones of
+/// Nemotron-H list their layers and do not count them.
+void rename_first_keys(Json& text) {
+  constexpr const char* kLayers = "num_hidden_layers";
+  const Json type = text.value("model_type", Json());
+  const auto rename = [&](const char* first, const char* later) {
+    const Json value = text.value(first, Json());
+    if (!value.is_null()) text[later] = value;
+  };
+  if (type == "nemotron_h" && !text.contains(kLayers)) {
+    const Json list = text.value("layers_block_type", text.value("layer_types", Json()));
+    if (list.is_array()) text[kLayers] = list.size();
+  }
+  if (type == "lfm2") rename("block_ff_dim", "intermediate_size");
+  if (type == "lfm2" || type == "lfm2_moe") rename("tie_embedding", "tie_word_embeddings");
+}
+
 /// The keys of the text model.
-Json text_model(const Json& config) {
-  if (!config.is_object()) return config;
+Json text_model(const Json& model) {
+  if (!model.is_object()) return model;
+  const Json& config = thinker_of(model);
   if (config.value("model_type", Json()) == "multi_modality") return janus_model(config);
   const auto nested = config.find("text_config");
   const bool is_nested = nested != config.end() && nested->is_object();
   Json text = is_nested ? *nested : config;
+  rename_first_keys(text);
   const Json type = text.value("model_type", Json());
   Json defaults = class_defaults(type);
   if (text.contains("rope_scaling")) defaults.erase("rope_parameters");  // the older spelling
@@ -313,7 +387,8 @@ Json text_model(const Json& config) {
 /// Whether the feed-forward network has biases. The classes of most families pass over the key.
 bool read_mlp_bias(const ConfigKeys& top, const ConfigKeys& keys, std::string_view family) {
   constexpr std::string_view kKey = "mlp_bias";
-  constexpr std::string_view kFamilies[] = {"llama", "arcee", "nemotron"};
+  constexpr std::string_view kFamilies[] = {"llama", "arcee", "nemotron", "internlm3",
+                                            "iquestcoder"};
   const bool known = std::ranges::find(kFamilies, family) != std::end(kFamilies);
   for (const ConfigKeys* place : {&keys, &top}) {
     if (!place->flag_or(kKey, false)) continue;

@@ -19,8 +19,7 @@ std::string key(const ModelConfig& config, std::string_view name) { return gguf_
 bool every_layer(int) { return true; }
 
 void read_qwen3moe(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
-  config.qk_norm = true;
-  each_plan(config, [](LayerPlan& plan) { plan.head_norm = HeadNorm::per_head; });
+  norm_each_head(config);
   ExpertPlan experts = read_gguf_experts(keys, config);
   experts.renormalize = true;
   plan_experts(config, experts, every_layer);
@@ -74,37 +73,12 @@ void group_experts(const ModelConfig& config, ExpertPlan& experts) {
   experts.groups_used = v3 ? 4 : 3;
 }
 
-/// DeepSeek's routing, which GLM's models share. Where a file does not name the function, as one of
-/// GLM-4.7-Flash, the bias of the choice tells the sigmoid.
-void read_grouped_experts(const ConfigKeys& keys, const Checkpoint& checkpoint,
-                          ModelConfig& config) {
-  ExpertPlan experts = read_gguf_experts(keys, config);
-  const int dense =
-      keys.integer_or(key(config, "leading_dense_block_count"), 0, Limits::kLayers, 0);
-  const bool has_bias = checkpoint.find(fmt::format("blk.{}.exp_probs_b.bias", dense)) != nullptr;
-  if (keys.integer_or(key(config, "expert_gating_func"), 1, 2, has_bias ? 2 : 1) == 2) {
-    experts.score = RouteArgs::Score::sigmoid;
-    experts.choice_bias = experts.group_by_two = true;
-  }
-  experts.renormalize = keys.flag_or(key(config, "expert_weights_norm"), false);
-  experts.scale =
-      static_cast<float>(keys.number_or(key(config, "expert_weights_scale"), 1e-6, 1e6, 1));
-  const std::string groups = key(config, "expert_group_count");
-  experts.groups = keys.integer_or(groups, 1, experts.count, 1);
-  experts.groups_used =
-      keys.integer_or(key(config, "expert_group_used_count"), 1, experts.groups, 1);
-  if (!keys.has(groups)) group_experts(config, experts);
-  const int shared = keys.integer_or(key(config, "expert_shared_count"), 0, 64, 0);
-  experts.shared_width = experts.width * shared;
-  plan_experts(config, experts, [&](int i) { return i >= dense; });
-}
-
 void read_glm4moe(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
   config.qk_norm = checkpoint.find("blk.0.attn_q_norm.weight") != nullptr;
   each_plan(config, [&](LayerPlan& plan) {
     if (config.qk_norm) plan.head_norm = HeadNorm::per_head;
   });
-  read_grouped_experts(keys, checkpoint, config);
+  read_gguf_grouped_experts(keys, checkpoint, config);
 }
 
 /// Chunks, and factors of queries in the layers without rotation, are constants of the
@@ -173,7 +147,7 @@ void read_deepseek2(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelC
     plan.value_dim = latent.kv_rank;
     plan.score_scale = static_cast<float>(scale);
   });
-  read_grouped_experts(keys, checkpoint, config);
+  read_gguf_grouped_experts(keys, checkpoint, config);
 }
 
 /// Mistral Large 3 and Small 4, of which llama.cpp's converter says nothing for the latter: the
@@ -280,6 +254,31 @@ ExpertPlan read_gguf_experts(const ConfigKeys& keys, const ModelConfig& config) 
   experts.width = keys.integer_or(key(config, "expert_feed_forward_length"), 1, Limits::kWidth,
                                   config.intermediate);
   return experts;
+}
+
+/// DeepSeek's routing, which GLM's models share. Where a file does not name the function, as one of
+/// GLM-4.7-Flash, the bias of the choice tells the sigmoid.
+void read_gguf_grouped_experts(const ConfigKeys& keys, const Checkpoint& checkpoint,
+                               ModelConfig& config) {
+  ExpertPlan experts = read_gguf_experts(keys, config);
+  const int dense =
+      keys.integer_or(key(config, "leading_dense_block_count"), 0, Limits::kLayers, 0);
+  const bool has_bias = checkpoint.find(fmt::format("blk.{}.exp_probs_b.bias", dense)) != nullptr;
+  if (keys.integer_or(key(config, "expert_gating_func"), 1, 2, has_bias ? 2 : 1) == 2) {
+    experts.score = RouteArgs::Score::sigmoid;
+    experts.choice_bias = experts.group_by_two = true;
+  }
+  experts.renormalize = keys.flag_or(key(config, "expert_weights_norm"), false);
+  experts.scale =
+      static_cast<float>(keys.number_or(key(config, "expert_weights_scale"), 1e-6, 1e6, 1));
+  const std::string groups = key(config, "expert_group_count");
+  experts.groups = keys.integer_or(groups, 1, experts.count, 1);
+  experts.groups_used =
+      keys.integer_or(key(config, "expert_group_used_count"), 1, experts.groups, 1);
+  if (!keys.has(groups)) group_experts(config, experts);
+  const int shared = keys.integer_or(key(config, "expert_shared_count"), 0, 64, 0);
+  experts.shared_width = experts.width * shared;
+  plan_experts(config, experts, [&](int i) { return i >= dense; });
 }
 
 /// Without widths, as in files of Qwen 1.5's first days, the shared expert has that of the dense

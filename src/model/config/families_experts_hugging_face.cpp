@@ -7,10 +7,10 @@
 namespace talon {
 
 const std::string_view kExpertModelTypes =
-    "mixtral, qwen2_moe, qwen3_moe, qwen3_vl_moe, qwen3_vl_moe_text, gpt_oss, granitemoe, "
-    "granitemoeshared, mistral4, "
-    "glm4_moe, llama4, llama4_text, deepseek_v2, deepseek_v3, kimi_k2, gemma4, gemma4_text, "
-    "gemma4_unified, gemma4_unified_text, mimo_v2_flash, olmoe, ernie4_5_moe, glm4_moe_lite";
+    "mixtral, qwen2_moe, qwen3_moe, qwen3_omni_moe_text, qwen3_vl_moe, qwen3_vl_moe_text, gpt_oss, "
+    "granitemoe, granitemoeshared, mistral4, glm4_moe, glm4v_moe, glm4v_moe_text, llama4, "
+    "llama4_text, deepseek_v2, deepseek_v3, kimi_k2, gemma4, gemma4_text, gemma4_unified, "
+    "gemma4_unified_text, mimo_v2_flash, olmoe, ernie4_5_moe, glm4_moe_lite";
 
 namespace {
 
@@ -53,8 +53,7 @@ void plan_qwen_experts(const ConfigKeys& keys, ModelConfig& config, const Expert
 
 void read_qwen3_moe(const ConfigKeys& keys, ModelConfig& config) {
   only_activation(keys, "silu");
-  config.qk_norm = true;
-  each_plan(config, [](LayerPlan& plan) { plan.head_norm = HeadNorm::per_head; });
+  norm_each_head(config);
   ExpertPlan experts = read_experts(keys, "num_experts", "moe_intermediate_size");
   experts.renormalize = keys.flag_or("norm_topk_prob", false);
   plan_qwen_experts(keys, config, experts);
@@ -361,12 +360,15 @@ constexpr Family kFamilies[] = {
     {"mixtral", read_mixtral},
     {"qwen2_moe", read_qwen2_moe},
     {"qwen3_moe", read_qwen3_moe},
+    {"qwen3_omni_moe_text", read_qwen3_moe},
     {"qwen3_vl_moe", read_qwen3_vl_moe},
     {"qwen3_vl_moe_text", read_qwen3_vl_moe},
     {"gpt_oss", read_gpt_oss},
     {"granitemoe", read_granitemoe},
     {"granitemoeshared", read_granitemoe},
     {"glm4_moe", read_glm4_moe},
+    {"glm4v_moe", read_glm4_moe},
+    {"glm4v_moe_text", read_glm4_moe},
     {"llama4", read_llama4},
     {"llama4_text", read_llama4},
     {"deepseek_v2", read_deepseek_v2},

@@ -57,8 +57,7 @@ void read_qwen2(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) 
 }
 
 void read_qwen3(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
-  config.qk_norm = true;
-  each_plan(config, [](LayerPlan& plan) { plan.head_norm = HeadNorm::per_head; });
+  norm_each_head(config);
   window_all(keys, config);
 }
 
@@ -192,9 +191,7 @@ void read_command_r(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelC
 void read_cohere2(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config) {
   read_command_r(keys, checkpoint, config);
   gguf_window_by_pattern(keys, config, 4);
-  each_plan(config, [](LayerPlan& plan) {
-    if (plan.window == 0) plan.rope = LayerPlan::Rope::none;
-  });
+  still_full_layers(config);
 }
 
 void plan_layer_norms(ModelConfig& config, InputTransform activation) {
@@ -313,15 +310,17 @@ const GgufFamily* gguf_family(std::string_view architecture) {
   for (const GgufFamily& family : kFamilies) {
     if (family.name == architecture) return &family;
   }
-  const auto found = gguf_expert_family(architecture);
-  return found ? found : gguf_recurrent_family(architecture);
+  for (const auto find : {gguf_expert_family, gguf_recurrent_family}) {
+    if (const GgufFamily* found = find(architecture)) return found;
+  }
+  return gguf_later_family(architecture);
 }
 
 std::string gguf_families() {
   std::vector<std::string_view> names;
   for (const GgufFamily& family : kFamilies) names.push_back(family.name);
-  return fmt::format("one of {}, {}, {}", fmt::join(names, ", "), kExpertArchitectures,
-                     kRecurrentArchitectures);
+  return fmt::format("one of {}, {}, {}, {}", fmt::join(names, ", "), kExpertArchitectures,
+                     kRecurrentArchitectures, kLaterArchitectures);
 }
 
 }  // namespace talon

@@ -51,8 +51,7 @@ void read_qwen2(const ConfigKeys& keys, ModelConfig& config) {
 
 void read_qwen3(const ConfigKeys& keys, ModelConfig& config) {
   read_llama(keys, config);
-  config.qk_norm = true;
-  each_plan(config, [](LayerPlan& plan) { plan.head_norm = HeadNorm::per_head; });
+  norm_each_head(config);
   read_qwen_windows(keys, config);
 }
 
@@ -107,39 +106,10 @@ void read_olmo3(const ConfigKeys& keys, ModelConfig& config) {
   local_rope_where_windowed(config, local_rope_of(keys, config, config.rope.base));
 }
 
-/// EXAONE 4's windowed layers: listed, or by a pattern of L and G, or all but every so many.
-std::vector<bool> exaone_windows(const ConfigKeys& keys, std::size_t count) {
-  constexpr std::string_view kPattern = "sliding_window_pattern";
-  auto windowed = layers_called(keys, "layer_types", count, "sliding_attention", "full_attention");
-  if (!windowed.empty()) return windowed;
-  const Json* pattern = keys.find(kPattern);
-  if (!pattern || !pattern->is_string()) {
-    const int every = keys.integer_or(kPattern, 1, Limits::kLayers, 4);
-    for (int i = 0; i < static_cast<int>(count); ++i) windowed.push_back((i + 1) % every != 0);
-    return windowed;
-  }
-  const std::string letters = keys.text(kPattern);
-  if (letters.empty() || letters.find_first_not_of("LG") != std::string::npos) {
-    keys.refuse(kPattern, "a number, or letters L and G");
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    windowed.push_back(letters[i % letters.size()] == 'L');
-  }
-  return windowed;
-}
-
-/// Where it has windows, full layers do not turn.
 void read_exaone4(const ConfigKeys& keys, ModelConfig& config) {
   read_olmo2(keys, config);
-  config.qk_norm = true;
-  each_plan(config, [](LayerPlan& plan) { plan.head_norm = HeadNorm::per_head; });
-  const int window = window_of(keys);
-  if (window == 0) return;
-  const auto windowed = exaone_windows(keys, config.plans.size());
-  window_layers(config, window, [&](int i) { return windowed[static_cast<std::size_t>(i)]; });
-  each_plan(config, [](LayerPlan& plan) {
-    if (plan.window == 0) plan.rope = LayerPlan::Rope::none;
-  });
+  norm_each_head(config);
+  window_exaone(keys, config);
 }
 
 void read_seed_oss(const ConfigKeys& keys, ModelConfig& config) {
@@ -159,17 +129,6 @@ void read_minicpm(const ConfigKeys& keys, ModelConfig& config) {
   config.logit_scale = 1.0F / static_cast<float>(config.hidden / factor("dim_model_base"));
   const double depth = factor("scale_depth") / std::sqrt(static_cast<double>(config.layers));
   each_plan(config, [&](LayerPlan& plan) { plan.residual_scale = static_cast<float>(depth); });
-}
-
-/// Hunyuan's class stretches the base by `alpha`, for texts of any length.
-double hunyuan_base(const ConfigKeys& keys, const ModelConfig& config) {
-  const auto rope = rope_keys_of(keys);
-  const double base = config.rope.base;
-  if (!rope || rope->text_or("rope_type", rope->text_or("type", "")) != "dynamic") return base;
-  const double alpha = rope->number_or("alpha", 0, 1e6, 0);
-  if (alpha == 0 || config.head_dim <= 2) return base;
-  const double dim = config.head_dim;
-  return static_cast<float>(base * std::pow(alpha, dim / (dim - 2)));  // as GGUF files keep it
 }
 
 void read_hunyuan(const ConfigKeys& keys, ModelConfig& config) {
@@ -235,9 +194,7 @@ void read_cohere2(const ConfigKeys& keys, ModelConfig& config) {
   read_cohere_block(keys, config);
   if (keys.flag_or("use_qk_norm", false)) keys.refuse("use_qk_norm", "false");
   window_by_types(keys, config, keys.integer_or("sliding_window_pattern", 1, Limits::kLayers, 4));
-  each_plan(config, [](LayerPlan& plan) {
-    if (plan.window == 0) plan.rope = LayerPlan::Rope::none;
-  });
+  still_full_layers(config);
 }
 
 void plan_layer_norms(ModelConfig& config, InputTransform activation) {
@@ -390,6 +347,8 @@ constexpr Family kFamilies[] = {
     {"hunyuan_v1_dense", read_hunyuan},
     {"glm", read_glm},
     {"glm4", read_glm4},
+    {"glm4v", read_glm4},
+    {"glm4v_text", read_glm4},
     {"cohere", read_cohere},
     {"cohere2", read_cohere2},
     {"starcoder2", read_starcoder2},
@@ -403,6 +362,8 @@ constexpr Family kFamilies[] = {
     {"gemma3", read_gemma3},
     {"gemma3_text", read_gemma3},
     {"exaone4", read_exaone4},
+    {"exaone4_5", read_exaone4},
+    {"exaone4_5_text", read_exaone4},
     {"seed_oss", read_seed_oss},
     {"ernie4_5", read_ernie4_5},
     // The text models of those that see, to which three positions of a token are one.
@@ -410,6 +371,7 @@ constexpr Family kFamilies[] = {
     {"qwen2_vl_text", read_qwen2},
     {"qwen2_5_vl", read_qwen2},
     {"qwen2_5_vl_text", read_qwen2},
+    {"qwen2_5_omni_text", read_qwen2},
     {"qwen3_vl", read_qwen3},
     {"qwen3_vl_text", read_qwen3},
 };
@@ -420,7 +382,8 @@ FamilyReader hugging_face_family(std::string_view model_type) {
   for (const Family& family : kFamilies) {
     if (family.name == model_type) return family.read;
   }
-  for (const auto find : {hugging_face_expert_family, hugging_face_recurrent_family}) {
+  for (const auto find :
+       {hugging_face_expert_family, hugging_face_recurrent_family, hugging_face_later_family}) {
     if (const FamilyReader found = find(model_type)) return found;
   }
   return hugging_face_picture_family(model_type);
@@ -429,8 +392,8 @@ FamilyReader hugging_face_family(std::string_view model_type) {
 std::string hugging_face_families() {
   std::vector<std::string_view> names;
   for (const Family& family : kFamilies) names.push_back(family.name);
-  return fmt::format("one of {}, {}, {}, {}", fmt::join(names, ", "), kExpertModelTypes,
-                     kRecurrentModelTypes, kPictureModelTypes);
+  return fmt::format("one of {}, {}, {}, {}, {}", fmt::join(names, ", "), kExpertModelTypes,
+                     kRecurrentModelTypes, kLaterModelTypes, kPictureModelTypes);
 }
 
 }  // namespace talon

@@ -1,13 +1,15 @@
 #include "model/config/family_helpers.h"
 
-// Families with layers that keep a state: Qwen3-Next, Qwen3.5, and the names of Granite 4
-// and Bamba.
+// Families with layers that keep a state: Qwen3-Next, Qwen3.5, and the names of those with Mamba-2
+// or short convolutions.
 namespace talon {
 
 const std::string_view kRecurrentModelTypes =
-    "bamba, granitemoehybrid, qwen3_next, qwen3_5, qwen3_5_text, qwen3_5_moe or "
-    "qwen3_5_moe_text";
-const std::string_view kRecurrentArchitectures = "granitehybrid, qwen3next, qwen35 or qwen35moe";
+    "bamba, falcon_h1, granitemoehybrid, lfm2, lfm2_moe, nemotron_h, qwen3_next, qwen3_5, "
+    "qwen3_5_text, qwen3_5_moe or qwen3_5_moe_text";
+const std::string_view kRecurrentArchitectures =
+    "falcon-h1, granitehybrid, lfm2, lfm2moe, nemotron_h, nemotron_h_moe, qwen3next, qwen35 or "
+    "qwen35moe";
 
 namespace {
 
@@ -98,13 +100,22 @@ struct Family {
   FamilyReader read;
 };
 constexpr Family kFamilies[] = {{"bamba", read_bamba},
+                                {"falcon_h1", read_falcon_h1},
                                 {"granitemoehybrid", read_granitemoehybrid},
+                                {"lfm2", read_lfm2},
+                                {"lfm2_moe", read_lfm2_moe},
+                                {"nemotron_h", read_nemotron_h},
                                 {"qwen3_next", read_qwen3_next},
                                 {"qwen3_5", read_qwen3_5},
                                 {"qwen3_5_text", read_qwen3_5},
                                 {"qwen3_5_moe", read_qwen3_5_moe},
                                 {"qwen3_5_moe_text", read_qwen3_5_moe}};
-constexpr GgufFamily kGgufFamilies[] = {{"granitehybrid", read_granitehybrid},
+constexpr GgufFamily kGgufFamilies[] = {{"falcon-h1", read_gguf_falcon_h1},
+                                        {"granitehybrid", read_granitehybrid},
+                                        {"lfm2", read_gguf_lfm2},
+                                        {"lfm2moe", read_gguf_lfm2moe},
+                                        {"nemotron_h", read_gguf_nemotron_h},
+                                        {"nemotron_h_moe", read_gguf_nemotron_h},
                                         {"qwen3next", read_gguf_qwen3next},
                                         {"qwen35", read_gguf_qwen35},
                                         {"qwen35moe", read_gguf_qwen35moe}};
@@ -118,11 +129,36 @@ void keep_states(ModelConfig& config, const RecurrentPlan& plan, const std::vect
     LayerPlan& layer = config.plans[i];
     layer.recurrent = plan;
     layer.recurrent.layer = next++;
-    layer.rope = LayerPlan::Rope::none;
-    layer.writes_cache = false;
-    layer.cache_layer = 0;
+    stop_attending(layer);
   }
   number_cache_layers(config);
+}
+
+void stop_attending(LayerPlan& layer) {
+  layer.attends = layer.writes_cache = false;
+  layer.rope = LayerPlan::Rope::none;
+  layer.cache_layer = 0;
+}
+
+std::vector<int> gguf_counts_of_layers(const ConfigKeys& keys, const ModelConfig& config,
+                                       std::string_view name, int high) {
+  const int predicting =
+      keys.integer_or(gguf_key(config, "nextn_predict_layers"), 0, Limits::kLayers, 0);
+  const std::size_t layers = config.plans.size();
+  std::vector<int> counts =
+      keys.integers(gguf_key(config, name), 0, high, layers + static_cast<std::size_t>(predicting));
+  if (!counts.empty()) counts.resize(layers);
+  return counts;
+}
+
+std::vector<bool> gguf_layers_without_keys(const ConfigKeys& keys, const ModelConfig& config) {
+  std::vector<bool> without;
+  for (const int heads :
+       gguf_counts_of_layers(keys, config, "attention.head_count_kv", Limits::kHeads)) {
+    without.push_back(heads == 0);
+  }
+  without.resize(config.plans.size());
+  return without;
 }
 
 RecurrentPlan read_gguf_state_sizes(const ConfigKeys& keys, const ModelConfig& config) {

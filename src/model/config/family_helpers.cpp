@@ -24,6 +24,27 @@ std::vector<bool> layers_of_kind(const ConfigKeys& keys, const ModelConfig& conf
   return result;
 }
 
+/// Which layers have EXAONE 4's windows.
+std::vector<bool> exaone_windows(const ConfigKeys& keys, std::size_t count) {
+  constexpr std::string_view kPattern = "sliding_window_pattern";
+  auto windowed = layers_called(keys, "layer_types", count, "sliding_attention", "full_attention");
+  if (!windowed.empty()) return windowed;
+  const Json* pattern = keys.find(kPattern);
+  if (!pattern || !pattern->is_string()) {
+    const int every = keys.integer_or(kPattern, 1, ConfigLimits::kLayers, 4);
+    for (int i = 0; i < static_cast<int>(count); ++i) windowed.push_back((i + 1) % every != 0);
+    return windowed;
+  }
+  const std::string letters = keys.text(kPattern);
+  if (letters.empty() || letters.find_first_not_of("LG") != std::string::npos) {
+    keys.refuse(kPattern, "a number, or letters L and G");
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    windowed.push_back(letters[i % letters.size()] == 'L');
+  }
+  return windowed;
+}
+
 float cap_of(const ConfigKeys& keys, const char* key) {
   return static_cast<float>(keys.number_or(key, 1e-3, 1e9, 0));
 }
@@ -36,6 +57,25 @@ void only_activation(const ConfigKeys& keys, std::string_view name) {
   const std::string found = keys.text_or(key, name);
   const bool same = found == name || (found == "swish" && name == "silu");
   if (!same) keys.refuse(key, name);
+}
+
+void expect_word(const ConfigKeys& keys, std::string_view key, std::string_view word) {
+  if (keys.text_or(key, word) != word) keys.refuse(key, word);
+}
+
+void expect_flag(const ConfigKeys& keys, std::string_view key, bool value) {
+  if (keys.flag_or(key, value) != value) keys.refuse(key, value ? "true" : "false");
+}
+
+void norm_each_head(ModelConfig& config) {
+  config.qk_norm = true;
+  each_plan(config, [](LayerPlan& plan) { plan.head_norm = LayerPlan::HeadNorm::per_head; });
+}
+
+void still_full_layers(ModelConfig& config) {
+  each_plan(config, [](LayerPlan& plan) {
+    if (plan.window == 0) plan.rope = LayerPlan::Rope::none;
+  });
 }
 
 std::vector<bool> layers_called(const ConfigKeys& keys, std::string_view key, std::size_t count,
@@ -65,6 +105,14 @@ void window_by_types(const ConfigKeys& keys, ModelConfig& config, int pattern) {
                 [&](int i) { return slides[static_cast<std::size_t>(i)]; });
 }
 
+void window_exaone(const ConfigKeys& keys, ModelConfig& config) {
+  const int window = window_of(keys);
+  if (window == 0) return;
+  const auto windowed = exaone_windows(keys, config.plans.size());
+  window_layers(config, window, [&](int i) { return windowed[static_cast<std::size_t>(i)]; });
+  still_full_layers(config);
+}
+
 void local_rope_where_windowed(ModelConfig& config, const RopeConfig& rope) {
   config.local_rope = rope;
   for (LayerPlan& plan : config.plans) {
@@ -89,6 +137,16 @@ void read_query_scaling(const ConfigKeys& keys, ModelConfig& config) {
   const double beta = rope ? rope->number_or("llama_4_scaling_beta", 0, 1e3, 0) : 0;
   if (beta == 0) return;
   scale_queries(config, beta, rope->number("original_max_position_embeddings", 1, 1e9));
+}
+
+double hunyuan_base(const ConfigKeys& keys, const ModelConfig& config) {
+  const auto rope = rope_keys_of(keys);
+  const double base = config.rope.base;
+  if (!rope || rope->text_or("rope_type", rope->text_or("type", "")) != "dynamic") return base;
+  const double alpha = rope->number_or("alpha", 0, 1e6, 0);
+  if (alpha == 0 || config.head_dim <= 2) return base;
+  const double dim = config.head_dim;
+  return static_cast<float>(base * std::pow(alpha, dim / (dim - 2)));  // as GGUF files keep it
 }
 
 void read_ernie4_5(const ConfigKeys& keys, ModelConfig& config) {

@@ -32,14 +32,15 @@ struct LatentPlan {
   int output_dim = 0;  // of a head's value
 };
 
-/// A layer that keeps a state instead of keys and values (RecurrentArgs).
+/// The state of a layer, which it keeps beside or instead of keys and values (RecurrentArgs).
 struct RecurrentPlan {
-  int key_heads = 0, value_heads = 0;  // value_heads 0: ordinary attention
+  int key_heads = 0, value_heads = 0;  // value_heads 0: the layer has none
   int key_dim = 0, value_dim = 0;
   int kernel = 0;
   StateRule rule = StateRule::gated_delta;
   bool tiled_heads = false;  // RecurrentArgs::tiled_heads
   bool filter_bias = false;
+  bool norm = true;  // of the result
   StepLimits steps = {};
   int layer = 0;  // among those with a state
 
@@ -49,6 +50,16 @@ struct RecurrentPlan {
   }
   int width() const { return shape().values(); }
   int channels() const { return shape().channels(); }
+};
+
+/// What matrices are to be multiplied by where files keep it apart from them (Falcon-H1).
+struct MatrixFactors {
+  float q = 1, k = 1, v = 1, o = 1;
+  float gate = 1, down = 1;  // of a network with a gate
+  // Of Mamba-2: parts of what reads its input, and its output.
+  float state_gate = 1, state_value = 1, state_key = 1, state_query = 1, state_decay = 1;
+  float state_o = 1;
+  bool operator==(const MatrixFactors&) const = default;
 };
 
 /// What one transformer block is beside its weights. docs/models.md tells which family is which.
@@ -94,7 +105,12 @@ struct LayerPlan {
   ExpertPlan experts = {};
   LatentPlan latent = {};
   RecurrentPlan recurrent = {};
+  bool attends = true;  // also beside a state, where it has one
+  MatrixFactors factors = {};
 
+  bool has_network() const { return intermediate > 0 || experts.count > 0; }
+  /// Whether rows learn of others.
+  bool mixes() const { return attends || recurrent.value_heads > 0; }
   int values() const { return value_dim > 0 ? value_dim : head_dim; }
 };
 

@@ -26,6 +26,7 @@ TensorNames gguf_names() {
   names.post_attention_norm = "blk.{}.post_attention_norm";
   names.post_ffn_norm = "blk.{}.post_ffw_norm";
   names.layer_scale = "blk.{}.layer_output_scale";
+  names.attention_gate = "blk.{}.attn_gate";
   names.ffn_norm = "blk.{}.ffn_norm";
   names.gate = "blk.{}.ffn_gate";
   names.up = "blk.{}.ffn_up";
@@ -96,7 +97,16 @@ TensorNames gguf_names_of(const ModelConfig& config) {
       architecture.starts_with("qwen3next") || architecture.starts_with("qwen35")) {
     names.ffn_norm = names.post_attention_norm;
   }
+  if (architecture == "hy_v3") names.choice_bias = "blk.{}.exp_probs_b";
   if (shares_norm(config)) names.ffn_norm = names.attention_norm;
+  if (architecture.starts_with("nemotron_h")) names.ffn_norm = names.attention_norm;
+  names.bare_ffn_norm = architecture == "falcon-h1";
+  if (architecture.starts_with("lfm2")) {
+    if (!config.forms.usual_final_norm) names.final_norm = "token_embd_norm";
+    names.state_fused_inputs = "blk.{}.shortconv.in_proj";
+    names.state_filter = "blk.{}.shortconv.conv";
+    names.state_o = "blk.{}.shortconv.out_proj";
+  }
   return names;
 }
 
@@ -213,17 +223,55 @@ void add_mamba(const std::string& root, TensorNames& names) {
   names.state_o = root + "out_proj";
 }
 
+/// Experts whose matrices have numbers, as Mixtral's.
+void name_numbered_experts(const std::string& root, TensorNames& names) {
+  add_experts(root, names);
+  names.expert_gate = root + "experts.{}.w1";
+  names.expert_up = root + "experts.{}.w3";
+  names.expert_down = root + "experts.{}.w2";
+}
+
+void name_lfm2(const std::string& prefix, TensorNames& names) {
+  const std::string layer = prefix + "layers.{}.", network = layer + "feed_forward.";
+  names.final_norm = prefix + "embedding_norm";
+  names.attention_norm = layer + "operator_norm";
+  names.ffn_norm = layer + "ffn_norm";
+  names.o = layer + "self_attn.out_proj";
+  names.q_norm = layer + "self_attn.q_layernorm";
+  names.k_norm = layer + "self_attn.k_layernorm";
+  names.gate = network + "w1";
+  names.up = network + "w3";
+  names.down = network + "w2";
+  name_numbered_experts(network, names);
+  names.choice_bias = network + "expert_bias";
+  names.state_fused_inputs = layer + "conv.in_proj";
+  names.state_filter = layer + "conv.conv";
+  names.state_o = layer + "conv.out_proj";
+}
+
+void name_nemotron_h(const std::string& prefix, TensorNames& names) {
+  const std::string layer = prefix + "layers.{}.", mixer = layer + "mixer.";
+  names.embedding = prefix + "embeddings.weight";
+  names.final_norm = prefix + "norm_f";
+  names.attention_norm = names.ffn_norm = layer + "norm";
+  names.q = mixer + "q_proj";
+  names.k = mixer + "k_proj";
+  names.v = mixer + "v_proj";
+  names.o = mixer + "o_proj";
+  names.up = mixer + "up_proj";
+  names.down = mixer + "down_proj";
+  add_experts(mixer, names);
+  name_shared(mixer + "shared_experts.", names);
+  add_mamba(mixer, names);
+}
+
 /// What a family calls its experts, where that is not "mlp".
 void name_experts(const std::string& family, const std::string& layer, TensorNames& names) {
   add_experts(layer + "mlp.", names);
   add_latents(layer, names);
   add_states(layer, names);
   if (family == "mixtral") {
-    const std::string root = layer + "block_sparse_moe.";
-    add_experts(root, names);
-    names.expert_gate = root + "experts.{}.w1";
-    names.expert_up = root + "experts.{}.w3";
-    names.expert_down = root + "experts.{}.w2";
+    name_numbered_experts(layer + "block_sparse_moe.", names);
   } else if (family.starts_with("granitemoe")) {
     const std::string root = layer + "block_sparse_moe.";
     names.router = root + "router.layer";
@@ -245,11 +293,57 @@ void name_experts(const std::string& family, const std::string& layer, TensorNam
   } else if (family == "mimo_v2_flash") {
     names.sinks = layer + "self_attn.attention_sink_bias";
   } else if (family.starts_with("deepseek") || family.starts_with("glm4_moe") ||
-             family == "kimi_k2" || family == "mistral4") {
+             family.starts_with("glm4v_moe") || family == "kimi_k2" || family == "mistral4") {
     name_shared(layer + "mlp.shared_experts.", names);
   } else if (family == "ernie4_5_moe") {
     name_shared(layer + "mlp.shared_experts.", names);
     names.choice_bias = layer + "mlp.moe_statics.e_score_correction_bias";
+  }
+}
+
+/// Ling 2.0.
+void name_bailing(const std::string& prefix, TensorNames& names) {
+  const std::string layer = prefix + "layers.{}.";
+  names.embedding = prefix + "word_embeddings.weight";
+  names.qkv = layer + "attention.query_key_value";
+  names.o = layer + "attention.dense";
+  names.q_norm = layer + "attention.query_layernorm";
+  names.k_norm = layer + "attention.key_layernorm";
+  names.choice_bias = layer + "mlp.gate.expert_bias";
+}
+
+/// What the families of later/later_families.cpp call otherwise.
+void name_later(const std::string& family, const std::string& prefix, TensorNames& names) {
+  const std::string layer = prefix + "layers.{}.";
+  const bool bailing = family.starts_with("bailing_moe");
+  if (bailing) name_bailing(prefix, names);
+  if (bailing || family == "exaone_moe" || family == "dots1" || family == "afmoe" ||
+      family == "solar_open") {
+    name_shared(layer + "mlp.shared_experts.", names);
+  }
+  if (family == "apertus") {
+    names.attention_norm = layer + "attention_layernorm";
+    names.activation = layer + "mlp.act_fn";
+  } else if (family == "minimax_m2") {
+    name_numbered_experts(layer + "block_sparse_moe.", names);
+    names.choice_bias = layer + "block_sparse_moe.e_score_correction_bias";
+  } else if (family == "hunyuan_v1_moe") {
+    names.q_norm = layer + "self_attn.query_layernorm";
+    names.k_norm = layer + "self_attn.key_layernorm";
+    names.router = layer + "mlp.gate.wg";
+    name_shared(layer + "mlp.shared_mlp.", names);
+  } else if (family == "exaone_moe") {
+    names.choice_bias = layer + "mlp.e_score_correction_bias";
+  } else if (family == "hy_v3") {
+    names.router = layer + "mlp.router.gate";
+    names.choice_bias = layer + "mlp.expert_bias";
+    name_shared(layer + "mlp.shared_mlp.", names);
+  } else if (family == "afmoe") {
+    names.attention_gate = layer + "self_attn.gate_proj";
+    names.ffn_norm = layer + "pre_mlp_layernorm";
+    names.post_ffn_norm = layer + "post_mlp_layernorm";
+    names.router = layer + "mlp.router.gate";
+    names.choice_bias = layer + "mlp.expert_bias";
   }
 }
 
@@ -287,7 +381,7 @@ TensorNames hugging_face_names(const ModelConfig& config) {
   TensorNames names = llama_names(config.forms);
   name_experts(family, layer, names);
   if (family.starts_with("gemma4")) add_gemma4(config.forms.prefix, names);
-  if (family == "glm4") {
+  if (family == "glm4" || family == "glm4v" || family == "glm4v_text") {
     names.post_attention_norm = layer + "post_self_attn_layernorm";
     names.post_ffn_norm = layer + "post_mlp_layernorm";
   } else if (family == "starcoder2") {
@@ -300,12 +394,16 @@ TensorNames hugging_face_names(const ModelConfig& config) {
     names.k_norm = layer + "self_attn.k_layernorm";
     names.up = layer + "mlp.fc1";
     names.down = layer + "mlp.fc2";
-  } else if (family == "bamba") {
+  } else if (family == "bamba" || family == "falcon_h1") {
     names.final_norm = config.forms.prefix + "final_layernorm";
     names.gate = layer + "feed_forward.gate_proj";
     names.up = layer + "feed_forward.up_proj";
     names.down = layer + "feed_forward.down_proj";
     add_mamba(layer + "mamba.", names);
+  } else if (family == "nemotron_h") {
+    name_nemotron_h(config.forms.prefix, names);
+  } else if (family.starts_with("lfm2")) {
+    name_lfm2(config.forms.prefix, names);
   } else if (family == "stablelm") {  // of its heads one after the other
     names.q_norm = layer + "self_attn.q_layernorm.norms.{}";
     names.k_norm = layer + "self_attn.k_layernorm.norms.{}";
@@ -320,6 +418,7 @@ TensorNames hugging_face_names(const ModelConfig& config) {
     names.ffn_norm = layer + "pre_feedforward_layernorm";
     names.post_ffn_norm = layer + "post_feedforward_layernorm";
   }
+  name_later(family, config.forms.prefix, names);
   if (shares_norm(config)) names.ffn_norm = names.attention_norm;
   if (!config.forms.ffn_norm.empty()) names.ffn_norm = layer + config.forms.ffn_norm;
   return names;
@@ -331,6 +430,10 @@ TensorNames TensorNames::of(CheckpointFormat format, const ModelConfig& config) 
   if (config.architecture == "llamagen") return llamagen_names(config.forms);
   return format == CheckpointFormat::hugging_face ? hugging_face_names(config)
                                                   : gguf_names_of(config);
+}
+
+std::string TensorNames::ffn_norm_of(int layer) const {
+  return bare_ffn_norm ? fmt::format(fmt::runtime(ffn_norm), layer) : layer_tensor(ffn_norm, layer);
 }
 
 std::string layer_tensor(std::string_view name, int layer, std::string_view part) {

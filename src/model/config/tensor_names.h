@@ -17,6 +17,9 @@ struct TensorNames {
   std::string attention_norm, q, k, v, qkv, o, q_norm, k_norm, sinks;
   std::string post_attention_norm, post_ffn_norm, layer_scale;
   std::string ffn_norm, gate, up, gate_up, down;
+  bool bare_ffn_norm = false;  // that of a whole tensor
+  std::string attention_gate;  // where gates of attention have a matrix of their own
+  std::string activation;      // what the names of its numbers begin with
   // Of experts; names with a second "{}" for the expert's number are those of one expert's matrix.
   std::string router, choice_bias, expert_gate, expert_up, expert_gate_up, expert_down;
   std::string shared_gate, shared_up, shared_gate_up, shared_down, shared_router;
@@ -28,12 +31,15 @@ struct TensorNames {
   std::string q_down, q_down_norm, q_up, kv_down, kv_down_norm, kv_up, key_up, value_up;
 
   // Layers with a state. What is fused, key head by key head: inputs with gates, write with decay;
-  // of Mamba-2 gates, inputs and decay, one behind the other.
+  // of Mamba-2 gates, inputs and decay, one behind the other, of short convolutions factors of
+  // inputs, gates and inputs.
   std::string state_inputs, state_gate, state_write, state_decay, state_filter;
   std::string state_fused_inputs, state_fused_gates, state_norm, state_o;
   std::string state_rate, state_bias, state_skip;  // whole names
 
   static TensorNames of(CheckpointFormat format, const ModelConfig& config);
+  /// The tensor of a layer's second norm.
+  std::string ffn_norm_of(int layer) const;
   /// A whole name, as that of the output matrix.
   std::string output_bias() const { return output.substr(0, output.rfind('.')) + ".bias"; }
 };

@@ -76,6 +76,7 @@ ExpertLayerWeights ExpertLoader::load(int layer, const LayerPlan& plan) {
   for (int expert = 0; expert < e.count; ++expert) {
     ExpertWeights one;
     for (auto [part, to] : {std::pair{&gate, &one.gate}, {&up, &one.up}, {&down, &one.down}}) {
+      if (part == &gate && !is_gate(plan.activation)) continue;
       w.matrices.push_back(load_part(*part, expert));
       *to = w.matrices.back().get();
     }
@@ -129,7 +130,9 @@ void ExpertLoader::load_shared(int layer, const LayerPlan& plan, ExpertLayerWeig
     w.shared_gate = tensors_.matrix(name, width, hidden, {0, 2 * width});
     w.shared_up = tensors_.matrix(name, width, hidden, {width, 2 * width});
   } else {
-    w.shared_gate = tensors_.matrix(layer_tensor(names_.shared_gate, layer), width, hidden);
+    if (is_gate(plan.activation)) {
+      w.shared_gate = tensors_.matrix(layer_tensor(names_.shared_gate, layer), width, hidden);
+    }
     w.shared_up = tensors_.matrix(layer_tensor(names_.shared_up, layer), width, hidden);
   }
   w.shared_down = tensors_.matrix(layer_tensor(names_.shared_down, layer), hidden, width);

@@ -1,6 +1,10 @@
 #include "model/load/load_layer.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/error.h"
+#include "model/config/config_keys.h"
 #include "model/load/load_experts.h"
 
 namespace talon {
@@ -29,20 +33,25 @@ struct Rows {
   StoredRows part() const { return {first, stored, order}; }
 };
 
-/// Of the queries, with their gates where they have some.
-int query_rows(const LayerPlan& plan) {
-  return (plan.output_gate ? 2 : 1) * plan.heads * plan.head_dim;
+/// Whether the matrix of the queries holds their gates, too.
+bool holds_gates(const LayerPlan& plan, const ModelConfig& config) {
+  return plan.output_gate && !config.forms.gate_apart;
+}
+
+/// Of the queries, with their gates where they hold some.
+int query_rows(const LayerPlan& plan, const ModelConfig& config) {
+  return (holds_gates(plan, config) ? 2 : 1) * plan.heads * plan.head_dim;
 }
 
 /// Of one matrix that holds queries, keys and values.
-int fused_rows(const LayerPlan& plan) {
-  return query_rows(plan) + plan.kv_heads * (plan.head_dim + plan.values());
+int fused_rows(const LayerPlan& plan, const ModelConfig& config) {
+  return query_rows(plan, config) + plan.kv_heads * (plan.head_dim + plan.values());
 }
 
 /// Queries and their gates take turns, head by head: the rows of the first or the second.
-Rows gated_rows_of(const LayerPlan& plan, int second, bool fused) {
+Rows gated_rows_of(const LayerPlan& plan, const ModelConfig& config, int second, bool fused) {
   Rows rows;
-  rows.stored = fused ? fused_rows(plan) : query_rows(plan);
+  rows.stored = fused ? fused_rows(plan, config) : query_rows(plan, config);
   for (int head = 0; head < plan.heads; ++head) {
     append_half_split((2 * head + second) * plan.head_dim, 0, plan.head_dim, rows.order);
   }
@@ -51,14 +60,14 @@ Rows gated_rows_of(const LayerPlan& plan, int second, bool fused) {
 
 /// `index`: 0 for q, 1 for k, 2 for v.
 Rows rows_of(const LayerPlan& plan, const ModelConfig& config, int index, bool fused) {
-  if (plan.output_gate && index == 0) return gated_rows_of(plan, 0, fused);
+  if (holds_gates(plan, config) && index == 0) return gated_rows_of(plan, config, 0, fused);
   const int heads = index == 0 ? plan.heads : plan.kv_heads;
   const int head_dim = index == 2 ? plan.values() : plan.head_dim;
   Rows rows;
   int between = head_dim;  // rows from one head to the next
   if (fused) {
-    const int queries = query_rows(plan), keys = plan.kv_heads * plan.head_dim;
-    rows.stored = fused_rows(plan);
+    const int queries = query_rows(plan, config), keys = plan.kv_heads * plan.head_dim;
+    rows.stored = fused_rows(plan, config);
     rows.first = index == 0 ? 0 : index == 1 ? queries : queries + keys;
     if (config.forms.qkv_by_head) {
       between = 3 * head_dim;
@@ -72,6 +81,16 @@ Rows rows_of(const LayerPlan& plan, const ModelConfig& config, int index, bool f
     append_half_split(head * between, paired ? rotary_of(plan, config) : 0, head_dim, rows.order);
   }
   return rows;
+}
+
+/// A tensor of one value: a vector or, as of buffers, a scalar.
+float value_of(TensorLoader& tensors, const std::string& name) {
+  const bool is_scalar = tensors.checkpoint().require(name).shape.empty();
+  return tensors.values(name, std::vector<std::int64_t>(is_scalar ? 0 : 1, 1))[0];
+}
+
+float softplus(float x) {
+  return static_cast<float>(std::max(double{x}, 0.0) + std::log1p(std::exp(-std::fabs(double{x}))));
 }
 
 /// Whether it holds a second "{}", for the number of a head.
@@ -135,8 +154,8 @@ LayerWeights LayerLoader::load(int layer) {
   };
   LayerWeights w;
   if (plan.pre_norms) {
-    w.attention_norm = layer_norm(names_.attention_norm);
-    w.ffn_norm = layer_norm(names_.ffn_norm);
+    if (plan.mixes()) w.attention_norm = layer_norm(names_.attention_norm);
+    if (plan.has_network()) w.ffn_norm = norm(names_.ffn_norm_of(layer), config_.hidden);
   }
   if (plan.norm_bias) {
     w.attention_norm_bias = norm_bias(names_.attention_norm);
@@ -146,7 +165,8 @@ LayerWeights LayerLoader::load(int layer) {
     w.post_attention_norm = layer_norm(names_.post_attention_norm);
     w.post_ffn_norm = layer_norm(names_.post_ffn_norm);
   }
-  load_attention(layer, plan, w);
+  if (plan.recurrent.value_heads > 0) load_recurrent(layer, plan, w);
+  if (plan.attends) load_attention(layer, plan, w);
   load_feed_forward(layer, plan, w);
   if (plan.experts.count > 0) {
     w.experts = ExpertLoader(tensors_, config_, names_).load(layer, plan);
@@ -169,7 +189,6 @@ void LayerLoader::load_layer_input(int layer, const LayerPlan& plan, LayerWeight
 
 void LayerLoader::load_attention(int layer, const LayerPlan& plan, LayerWeights& w) {
   if (plan.latent.kv_rank > 0) return load_latents(layer, plan, w);
-  if (plan.recurrent.value_heads > 0) return load_recurrent(layer, plan, w);
   load_projections(layer, plan, w);
   w.o = tensors_.matrix(layer_tensor(names_.o, layer), config_.hidden, plan.heads * plan.values());
   if (plan.output_bias) {
@@ -196,10 +215,13 @@ void LayerLoader::load_projections(int layer, const LayerPlan& plan, LayerWeight
     bias = tensors_.vector(layer_tensor(name, layer, "bias"), rows, stored.part());
   };
   load(names_.q, 0, plan.heads * plan.head_dim, w.q, w.q_bias);
-  if (plan.output_gate) {
-    const Rows gates = gated_rows_of(plan, 1, fused);
+  if (holds_gates(plan, config_)) {
+    const Rows gates = gated_rows_of(plan, config_, 1, fused);
     w.output_gate = tensors_.matrix(layer_tensor(fused ? names_.qkv : names_.q, layer),
                                     plan.heads * plan.head_dim, config_.hidden, gates.part());
+  } else if (plan.output_gate) {
+    w.output_gate = tensors_.matrix(layer_tensor(names_.attention_gate, layer),
+                                    plan.heads * plan.values(), config_.hidden);
   }
   if (!plan.writes_cache) return;
   load(names_.k, 1, plan.kv_heads * plan.head_dim, w.k, w.k_bias);
@@ -251,6 +273,28 @@ void LayerLoader::load_head_norms(int layer, const LayerPlan& plan, LayerWeights
   }
 }
 
+/// A GGUF file lists the numbers of all layers under keys, folders hold tensors.
+StoredXielu LayerLoader::stored_xielu(int layer) {
+  const Checkpoint& checkpoint = tensors_.checkpoint();
+  const auto number = [&](std::string_view name, float otherwise) {
+    if (checkpoint.format == CheckpointFormat::gguf) {
+      const ConfigKeys keys(checkpoint.metadata, checkpoint.path.string());
+      const auto all = keys.numbers(fmt::format("xielu.{}", name), -StoredXielu::kLargest,
+                                    StoredXielu::kLargest, config_.plans.size());
+      return all.empty() ? otherwise : all[static_cast<std::size_t>(layer)];
+    }
+    const std::string tensor = layer_tensor(names_.activation, layer, name);
+    const bool may_lack = name == "beta" || name == "eps";
+    return may_lack && !tensors_.has(tensor) ? otherwise : value_of(tensors_, tensor);
+  };
+  StoredXielu stored;
+  stored.alpha_p = number("alpha_p", stored.alpha_p);
+  stored.alpha_n = number("alpha_n", stored.alpha_n);
+  stored.beta = number("beta", stored.beta);
+  stored.epsilon = number("eps", stored.epsilon);
+  return stored;
+}
+
 void LayerLoader::load_feed_forward(int layer, const LayerPlan& plan, LayerWeights& w) {
   const int width = plan.intermediate;
   if (width == 0) return;
@@ -268,6 +312,10 @@ void LayerLoader::load_feed_forward(int layer, const LayerPlan& plan, LayerWeigh
     load(names_.up, width, config_.hidden, w.up, w.up_bias);
   }
   load(names_.down, config_.hidden, width, w.down, w.down_bias);
+  if (plan.activation != InputTransform::xielu) return;
+  const StoredXielu stored = stored_xielu(layer);
+  w.xielu = {softplus(stored.alpha_p), stored.beta + softplus(stored.alpha_n), stored.beta,
+             stored.epsilon};
 }
 
 }  // namespace talon

@@ -72,6 +72,18 @@ void LayerLoader::load_mamba_inputs(int layer, const RecurrentPlan& plan, Recurr
   w.decay = tensors_.float_matrix(fused, plan.value_heads, hidden, {width + channels, stored});
 }
 
+/// Rows [factors of inputs | gate | inputs] of one matrix.
+void LayerLoader::load_convolution(int layer, const RecurrentPlan& plan, LayerWeights& weights) {
+  const int hidden = config_.hidden, channels = plan.channels();
+  const std::string fused = layer_tensor(names_.state_fused_inputs, layer);
+  RecurrentWeights& w = weights.recurrent;
+  w.write = tensors_.matrix(fused, channels, hidden, {0, 3 * channels});
+  w.gate = tensors_.matrix(fused, channels, hidden, {channels, 3 * channels});
+  w.inputs = tensors_.matrix(fused, channels, hidden, {2 * channels, 3 * channels});
+  load_filter(layer, plan, w);
+  w.o = tensors_.matrix(layer_tensor(names_.state_o, layer), hidden, channels);
+}
+
 /// Stored channel by channel.
 void LayerLoader::load_filter(int layer, const RecurrentPlan& plan, RecurrentWeights& w) {
   const bool gguf = tensors_.checkpoint().format == CheckpointFormat::gguf;
@@ -102,6 +114,7 @@ std::vector<float> LayerLoader::values_of_value_heads(const std::string& name,
 
 void LayerLoader::load_recurrent(int layer, const LayerPlan& of, LayerWeights& weights) {
   const RecurrentPlan& plan = of.recurrent;
+  if (plan.rule == StateRule::short_convolution) return load_convolution(layer, plan, weights);
   const bool mamba = plan.rule == StateRule::mamba2;
   RecurrentWeights& w = weights.recurrent;
   mamba ? load_mamba_inputs(layer, plan, w) : load_recurrent_inputs(layer, plan, w);
@@ -120,13 +133,14 @@ void LayerLoader::load_recurrent(int layer, const LayerPlan& of, LayerWeights& w
   if (!tensors_.has(bias) && tensors_.has(plain)) bias = plain;
   w.bias = tensors_.vector(bias, plan.value_heads);
   const std::string norm = layer_tensor(names_.state_norm, layer);
-  weights.o = tensors_.matrix(layer_tensor(names_.state_o, layer), config_.hidden, plan.width());
+  w.o = tensors_.matrix(layer_tensor(names_.state_o, layer), config_.hidden, plan.width());
   if (!mamba) {
     w.norm = tensors_.vector(norm, plan.value_dim);
     return;
   }
   const auto skip = values_of_value_heads(whole(names_.state_skip), plan);
   w.skip = tensors_.upload(skip, 1, plan.value_heads);
+  if (!plan.norm) return;
   // GGUF: a row for each key head. Files that were quantised have a vector for the only one.
   const bool rows =
       gguf && (plan.key_heads > 1 || tensors_.checkpoint().require(norm).shape.size() > 1);

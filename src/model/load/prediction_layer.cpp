@@ -11,6 +11,13 @@ namespace {
 
 bool is_mimo(const ModelConfig& target) { return target.architecture.starts_with("mimo"); }
 
+/// K-EXAONE's has no experts, so it is like none of the layers that have them; Nemotron-H's layers
+/// have one part each.
+bool predicts_otherwise(const ModelConfig& target) {
+  const std::string& name = target.architecture;
+  return name == "exaone_moe" || name == "exaone-moe" || name.starts_with("nemotron_h");
+}
+
 /// The first of MiMo's layers, behind which others predict further tokens.
 std::optional<PredictionLayer> find_mimo_layer(const Checkpoint& file, const ModelConfig& target) {
   const std::string part = target.forms.prefix + "mtp.", layer = part + "layers.0.";
@@ -59,11 +66,15 @@ PredictionLayer gguf_prediction_layer(const ModelConfig& target) {
           target.layers};
 }
 
-/// Qwen's and MiMo's folders have a part of their own for it; DeepSeek's and GLM's hold it behind
-/// the last layer, as all GGUF files do.
+/// Qwen's and MiMo's folders have a part of their own for it; those of DeepSeek, GLM, Ling and Hy3
+/// hold it behind the last layer, as all GGUF files do.
 std::optional<PredictionLayer> find_prediction_layer(const Checkpoint& file,
                                                      const ModelConfig& target) {
+  if (predicts_otherwise(target)) return std::nullopt;
   PredictionLayer place = gguf_prediction_layer(target);
+  place.fused_qkv = file.find(fmt::format("blk.{}.attn_qkv.weight", target.layers)) != nullptr;
+  // As GGUF files of MiMo and Ling, and folders of Ling and Hy3, call the last norm.
+  std::string other_norm = fmt::format("blk.{}.layer_output_norm.weight", target.layers);
   if (file.format == CheckpointFormat::hugging_face) {
     if (is_mimo(target)) return find_mimo_layer(file, target);
     const PredictionLayer apart = {"mtp.fc.weight",
@@ -80,11 +91,11 @@ std::optional<PredictionLayer> find_prediction_layer(const Checkpoint& file,
              layer + "hnorm.weight",        layer + "shared_head.norm.weight",
              layer + "embed_tokens.weight", layer + "shared_head.head.weight",
              target.forms.prefix,           target.layers};
+    other_norm = layer + "final_layernorm.weight";
+    place.fused_qkv = target.forms.fused_qkv;
   }
   if (!file.find(place.fc)) return std::nullopt;
-  const std::string norm = fmt::format("blk.{}.layer_output_norm.weight", target.layers);
-  if (!file.find(place.output_norm) && file.find(norm)) place.output_norm = norm;  // MiMo's
-  place.fused_qkv = file.find(fmt::format("blk.{}.attn_qkv.weight", target.layers)) != nullptr;
+  if (!file.find(place.output_norm) && file.find(other_norm)) place.output_norm = other_norm;
   return place;
 }
 

@@ -19,7 +19,7 @@ struct PredictionLayer {
   bool fused_qkv = false;     // TensorForms::fused_qkv
 };
 
-/// Nothing where the file has none.
+/// Nothing where the file has none, or one that is not read.
 std::optional<PredictionLayer> find_prediction_layer(const Checkpoint& file,
                                                      const ModelConfig& target);
 /// The names of a GGUF, whether it has one or not.

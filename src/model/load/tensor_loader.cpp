@@ -34,7 +34,7 @@ const StoredTensor& TensorLoader::checked(const std::string& name,
   }
   if (checked_.contains(name)) return tensor;
   const BlockShape block = block_shape(tensor.type);
-  const auto cols = static_cast<std::size_t>(shape.back());
+  const auto cols = static_cast<std::size_t>(shape.empty() ? 1 : shape.back());
   if (cols % block.elements != 0) {
     fail("load {} \"{}\": expected rows of whole {} blocks of {}, found {} columns", where, name,
          name_of(tensor.type), block.elements, cols);

@@ -296,6 +296,8 @@ TEST(GgufByteLevel, TheEndOfAMessageEndsAnAnswerUnlessAnotherTokenReturns) {
   EXPECT_EQ(load(metadata).end_tokens(), (std::vector<TokenId>{263, 262}));
   metadata["tokenizer.ggml.eot_token_id"] = 261;
   EXPECT_EQ(load(metadata).end_tokens(), (std::vector<TokenId>{263, 262}));
+  metadata["tokenizer.ggml.tokens"][263] = "<|flush|>";  // Solar Open's
+  EXPECT_EQ(load(metadata).end_tokens(), (std::vector<TokenId>{263, 262}));
 }
 
 /// Llama 4's, of which files name the first alone.

@@ -13,6 +13,11 @@ View matrix_in(Scratch& memory, int rows, int cols) {
   return {memory.reserve<float>(values), rows, cols, cols};
 }
 
+/// Of what the up matrix gives and, before it, the gate.
+int between_cols(const ExpertArgs& args) {
+  return (is_gate(args.gate) ? 2 : 1) * args.experts[0].up->rows;
+}
+
 View bias_of(const View& biases, int expert) {
   return biases ? biases.row_range(expert, 1) : View{};
 }
@@ -65,7 +70,8 @@ View Experts::gather(const ExpertArgs& args) {
 
 /// All gates and ups in one region, then all downs.
 void Experts::multiply(const ExpertArgs& args, const View& input) {
-  const int width = args.experts[0].gate->rows;
+  const int width = args.experts[0].up->rows;
+  const bool gated = is_gate(args.gate);
   const auto expert_of = [&](const Group& group) -> const ExpertWeights& {
     return args.experts[static_cast<std::size_t>(group.expert)];
   };
@@ -75,13 +81,15 @@ void Experts::multiply(const ExpertArgs& args, const View& input) {
   calls_.clear();
   for (const Group& group : groups_) {
     const View gates = gates_.row_range(group.first, group.count);
-    projections_.push_back(
-        {expert_of(group).gate, gates.col_range(0, width), bias_of(args.gate_bias, group.expert)});
-    projections_.push_back(
-        {expert_of(group).up, gates.col_range(width, width), bias_of(args.up_bias, group.expert)});
+    if (gated) {
+      projections_.push_back({expert_of(group).gate, gates.col_range(0, width),
+                              bias_of(args.gate_bias, group.expert)});
+    }
+    projections_.push_back({expert_of(group).up, gates.col_range(gates.cols - width, width),
+                            bias_of(args.up_bias, group.expert)});
     if (one_row) continue;
     calls_.push_back({.input = input.row_range(group.first, group.count),
-                      .outputs = std::span(projections_).last(2)});
+                      .outputs = std::span(projections_).last(gated ? 2 : 1)});
   }
   if (one_row) calls_.push_back({.input = args.input, .outputs = projections_});
   linear_.run_all(calls_);
@@ -115,7 +123,7 @@ void Experts::run(const ExpertArgs& args) {
   check_experts(args);
   if (args.input.rows == 0) return;
   sort_rows(args);
-  gates_ = matrix_in(between_, args.ids.count, 2 * args.experts[0].gate->rows);
+  gates_ = matrix_in(between_, args.ids.count, between_cols(args));
   outputs_ = matrix_in(results_, args.ids.count, args.out.cols);
   const bool one_row = args.input.rows == 1 && !args.weigh_input;
   multiply(args, one_row ? args.input : gather(args));

@@ -40,7 +40,7 @@ class Experts {
   std::vector<Projection> projections_;
   std::vector<LinearArgs> calls_;
   Scratch input_, between_, results_;
-  View gates_, outputs_;  // [rows * k, 2 * width] and [rows * k, hidden]
+  View gates_, outputs_;  // [rows * k, 2 * width], without a gate [.., width], and [.., hidden]
 };
 
 }  // namespace talon::cpu

@@ -168,6 +168,7 @@ struct Convolution {
   const float* bias;  // null: none
   int taps;
   int channels;
+  const float* gate = nullptr;  // of the channels; null: SiLU instead
 };
 
 /// A row of one value head of a layer with a state: see RecurrentArgs. `from` and `to` are
@@ -217,8 +218,9 @@ struct Kernels {
   void (*layer_norm)(const float* x, const float* weight, const float* bias, float epsilon, int n,
                      float* out);
   /// One of the functions of linear()'s inputs that are not above; b: the second half of a gate's
-  /// input, else null. out may be a.
-  void (*transform)(InputTransform transform, const float* a, const float* b, int n, float* out);
+  /// input, else null. xielu: of that function. out may be a.
+  void (*transform)(InputTransform transform, const Xielu& xielu, const float* a, const float* b,
+                    int n, float* out);
   /// out = cap * tanh(x / cap). out may be x.
   void (*soft_cap)(const float* x, float cap, int n, float* out);
   /// out = a + factor * b. out may be a or b.
@@ -246,7 +248,8 @@ struct Kernels {
   /// out = values / sum.
   void (*finish)(const float* total, int dim, float* out);
 
-  /// out = silu(bias + sum of filter * inputs), added up from the oldest input on.
+  /// out = silu(bias + sum of filter * inputs), or gate times the sum, which begins with the oldest
+  /// input.
   void (*convolve)(const Convolution& c, float* out);
   void (*state_step)(const StateStep& step);
 };

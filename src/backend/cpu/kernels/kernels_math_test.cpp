@@ -45,6 +45,27 @@ TEST_P(MathKernels, GateIsSiluOverTheWholeRange) {
   }
 }
 
+/// Of a function's numbers none is the usual one; at 0 it is as below.
+TEST_P(MathKernels, XieluIsThatOfItsNumbersAndAlikeInAllInstructionSets) {
+  const Xielu function{1.3F, 0.7F, 0.45F, -1e-6F};
+  std::vector<float> x = {0, -0.0F, 1e-7F, -1e-7F, 3e-6F, -3e-6F, 1e-3F, -1e-3F, -1e5F};
+  for (float value = -95.0F; value < 95.0F; value += 0.037F) x.push_back(value);
+  const int n = static_cast<int>(x.size());
+  std::vector<float> out(x.size()), portable(x.size());
+  const auto run = [&](const Kernels& kernels, std::vector<float>& to) {
+    kernels.transform(InputTransform::xielu, function, x.data(), nullptr, n, to.data());
+  };
+  run(*kernels_, out);
+  run(choose_kernels(CpuKernels::portable), portable);
+  EXPECT_EQ(std::memcmp(out.data(), portable.data(), x.size() * sizeof(float)), 0);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double value = x[i], linear = 0.45 * value;
+    const double curve =
+        value > 0 ? 1.3 * value * value : 0.7 * (std::expm1(std::fmin(value, -1e-6)) - value);
+    ASSERT_NEAR(out[i], linear + curve, 1e-6 * (std::fabs(linear) + std::fabs(curve))) << value;
+  }
+}
+
 TEST_P(MathKernels, SoftmaxSumsToOneAndKeepsRatios) {
   for (const int n : {1, 5, 16, 33, 1000}) {
     const auto x = random_rows(1, n, 1);

@@ -26,6 +26,23 @@ inline Floats exponential(Floats x) {
   return zero_below(scale_by_power(p, n), x, lowest);
 }
 
+/// e^x - 1 for x <= 0, near 0 as exact as elsewhere: the same steps, but for the sum with 1.
+inline Floats exponential_less_one(Floats x) {
+  const Floats clamped = larger(broadcast(-80.0F), x);
+  const Floats n = round_to_integers(multiply(clamped, broadcast(1.44269504F)));
+  Floats r = fma(n, broadcast(-0.693359375F), clamped);
+  r = fma(n, broadcast(2.12194440e-4F), r);
+  Floats p = broadcast(1.9875691500e-4F);
+  p = fma(p, r, broadcast(1.3981999507e-3F));
+  p = fma(p, r, broadcast(8.3334519073e-3F));
+  p = fma(p, r, broadcast(4.1665795894e-2F));
+  p = fma(p, r, broadcast(1.6666665459e-1F));
+  p = fma(p, r, broadcast(5.0000001201e-1F));
+  p = fma(multiply(r, r), p, r);
+  const Floats power = scale_by_power(broadcast(1.0F), n);
+  return fma(power, p, subtract(power, broadcast(1.0F)));
+}
+
 inline float exponential(float x) {
   float lanes[kLanes];
   store(lanes, exponential(broadcast(x)));
@@ -145,6 +162,17 @@ inline Floats relu_squared(Floats x) {
   return multiply(positive, positive);
 }
 
+/// What bends below 0 is nothing above.
+inline Floats xielu(const Xielu& function, Floats x) {
+  const Floats zero = zero_floats();
+  const Floats positive = larger(zero, x);
+  const Floats below = exponential_less_one(smaller(broadcast(function.limit), x));
+  const Floats bent = zero_below(subtract(below, x), subtract(zero, x), zero);
+  const Floats curve = fma(broadcast(function.positive), multiply(positive, positive),
+                           multiply(broadcast(function.negative), bent));
+  return fma(broadcast(function.beta), x, curve);
+}
+
 inline Floats clamped_swiglu(Floats gate, Floats up) {
   const Floats limit = broadcast(kSwigluLimit);
   const Floats g = smaller(limit, gate);
@@ -153,7 +181,7 @@ inline Floats clamped_swiglu(Floats gate, Floats up) {
   return multiply(add(u, broadcast(1.0F)), gated);
 }
 
-inline Floats transformed(InputTransform transform, Floats a, Floats b) {
+inline Floats transformed(InputTransform transform, const Xielu& function, Floats a, Floats b) {
   switch (transform) {
     case InputTransform::silu_gate:
       return multiply(silu(a), b);
@@ -169,16 +197,19 @@ inline Floats transformed(InputTransform transform, Floats a, Floats b) {
       return gelu_erf(a);
     case InputTransform::relu_squared:
       return relu_squared(a);
+    case InputTransform::xielu:
+      return xielu(function, a);
     default:
       return a;
   }
 }
 
-inline void transform_row(InputTransform transform, const float* a, const float* b, int n,
-                          float* out) {
+inline void transform_row(InputTransform transform, const Xielu& function, const float* a,
+                          const float* b, int n, float* out) {
   for (int i = 0; i < n; i += kLanes) {
     const Floats second = b == nullptr ? zero_floats() : load_first(b + i, n - i);
-    store_first(out + i, transformed(transform, load_first(a + i, n - i), second), n - i);
+    const Floats first = load_first(a + i, n - i);
+    store_first(out + i, transformed(transform, function, first, second), n - i);
   }
 }
 

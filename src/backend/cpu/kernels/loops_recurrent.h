@@ -12,7 +12,8 @@ inline void convolve_row(const Convolution& c, float* out) {
     for (int tap = 0; tap < c.taps; ++tap) {
       sum = fma(load_first(c.filter + tap * c.step + i, n), load_first(c.inputs[tap] + i, n), sum);
     }
-    store_first(out + i, silu(sum), n);
+    store_first(out + i, c.gate == nullptr ? silu(sum) : multiply(load_first(c.gate + i, n), sum),
+                n);
   }
 }
 

@@ -64,7 +64,8 @@ struct Recurrent::Call {
   }
 };
 
-Recurrent::Recurrent(const Kernels& kernels, ThreadPool& pool) : kernels_(kernels), pool_(pool) {}
+Recurrent::Recurrent(const Kernels& kernels, ThreadPool& pool)
+    : kernels_(kernels), pool_(pool), convolution_(kernels, pool) {}
 
 void Recurrent::prepare(const RecurrentArgs& args, const AttentionLayout& layout) {
   const StateShape& s = args.shape;
@@ -84,6 +85,7 @@ void Recurrent::run(const RecurrentArgs& args) {
   check_recurrent(args);
   const StateShape& s = args.shape;
   const AttentionLayout& layout = HostLayout::of(*args.layout);
+  if (s.is_convolution()) return convolution_.run(args, layout);
   prepare(args, layout);
   const int together = heads_together(args), of_key = s.value_heads / s.key_heads;
   const int parts = (of_key + together - 1) / together;
@@ -211,6 +213,7 @@ void Recurrent::finish_row(const RecurrentArgs& args, int row) const {
   for (int first = 0; first < s.values(); first += width) {
     float* out = args.out.row(row) + first;
     kernels_.silu_gate(args.gate.row(row) + first, out, width, out);
+    if (!args.norm) continue;
     kernels_.rms_norm(out, args.norm.data + first, args.norm_epsilon, width, out);
   }
 }

@@ -4,6 +4,7 @@
 
 #include "backend/arguments.h"
 #include "backend/cpu/kernels/kernels.h"
+#include "backend/cpu/recurrent/short_convolution.h"
 #include "backend/cpu/recurrent/state_walk.h"
 #include "backend/cpu/scratch.h"
 #include "core/thread_pool.h"
@@ -38,6 +39,7 @@ class Recurrent {
 
   const Kernels& kernels_;
   ThreadPool& pool_;
+  ShortConvolution convolution_;
   std::vector<Worker> workers_;
   std::vector<StateWalk> walks_;
   std::vector<float> q_factors_, k_factors_, zeros_;

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "model/config/family_helpers.h"
+#include "model/config/mamba/mamba_keys.h"
 
 // Families with layers of Mamba-2 among those with attention: Granite 4, which has one network for
 // every row and experts beside it where there are any, and Bamba.
@@ -24,60 +25,6 @@ std::vector<bool> mamba_layers(const ConfigKeys& keys, std::size_t layers) {
   }
   if (keeps.empty()) keeps.assign(layers, true);
   return keeps;
-}
-
-/// A number, or "auto": what the heads divide.
-int mamba_head_dim(const ConfigKeys& keys, const ModelConfig& config, int heads) {
-  constexpr std::string_view kDim = "mamba_d_head", kHeads = "mamba_n_heads";
-  constexpr int kMostTimes = 64;
-  const Json* stated = keys.find(kDim);
-  const bool divides = !stated || (stated->is_string() && stated->get<std::string>() == "auto");
-  if (!divides) return keys.integer(kDim, 1, Limits::kHeadDim);
-  const int width = config.hidden * keys.integer_or("mamba_expand", 1, kMostTimes, 2);
-  if (width % heads != 0 || width / heads > Limits::kHeadDim) {
-    keys.refuse(kHeads, fmt::format("heads of at most {} columns that divide {}",
-                                    int{Limits::kHeadDim}, width));
-  }
-  return width / heads;
-}
-
-/// Two numbers. transformers writes an infinite one as an object.
-StepLimits read_step_limits(const ConfigKeys& keys) {
-  constexpr std::string_view kLimits = "time_step_limit";
-  constexpr double kMost = 1e6;
-  const Json* stated = keys.find(kLimits);
-  if (!stated) return {};
-  const auto expect = [&](bool holds) {
-    if (!holds) keys.refuse(kLimits, "two numbers in 0..1e6, the smaller one first");
-  };
-  expect(stated->is_array() && stated->size() == 2);
-  const auto number = [&](const Json& value) {
-    expect(value.is_number() && value.get<double>() >= 0 && value.get<double>() <= kMost);
-    return value.get<float>();
-  };
-  const Json& most = (*stated)[1];
-  const bool endless = most.is_object() && most.value("__float__", Json()) == Json("Infinity");
-  StepLimits limits;
-  limits.least = number((*stated)[0]);
-  if (!endless) limits.most = number(most);
-  expect(limits.least <= limits.most);
-  return limits;
-}
-
-RecurrentPlan read_mamba(const ConfigKeys& keys, const ModelConfig& config) {
-  for (const char* bias : {"mamba_proj_bias", "attention_bias"}) {
-    if (keys.flag_or(bias, false)) keys.refuse(bias, "false");
-  }
-  RecurrentPlan plan;
-  plan.rule = StateRule::mamba2;
-  plan.key_heads = keys.integer_or("mamba_n_groups", 1, Limits::kHeads, 1);
-  plan.value_heads = keys.integer_or("mamba_n_heads", 1, Limits::kHeads, 128);
-  plan.key_dim = keys.integer_or("mamba_d_state", 1, Limits::kHeadDim, 256);
-  plan.value_dim = mamba_head_dim(keys, config, plan.value_heads);
-  plan.kernel = keys.integer_or("mamba_d_conv", 2, kLongestKernel, 4);
-  plan.filter_bias = keys.flag_or("mamba_conv_bias", true);
-  plan.steps = read_step_limits(keys);
-  return plan;
 }
 
 void read_networks(const ConfigKeys& keys, ModelConfig& config) {
@@ -138,17 +85,11 @@ void read_granitehybrid(const ConfigKeys& keys, const Checkpoint& checkpoint, Mo
   const bool experts = keys.integer_or(key("expert_count"), 0, Limits::kExperts, 0) > 0;
   experts ? read_gguf_granitemoe(keys, checkpoint, config)
           : read_gguf_granite(keys, checkpoint, config);
-  std::vector<bool> keeps;
-  for (const int heads :
-       keys.integers(key("attention.head_count_kv"), 0, Limits::kHeads, config.plans.size())) {
-    keeps.push_back(heads == 0);
-  }
+  const std::vector<bool> keeps = gguf_layers_without_keys(keys, config);
   if (!has_mamba(keeps)) return;
-  RecurrentPlan plan = read_gguf_state_sizes(keys, config);
-  plan.rule = StateRule::mamba2;
-  const auto first = std::find(keeps.begin(), keeps.end(), true) - keeps.begin();
   config.forms.still_rows_paired = true;  // as the converter has it
-  plan.filter_bias = checkpoint.find(fmt::format("blk.{}.ssm_conv1d.bias", first)) != nullptr;
+  RecurrentPlan plan = read_gguf_mamba(keys, checkpoint, config, keeps);
+  plan.norm = true;
   keep_states(config, plan, keeps);
 }
 

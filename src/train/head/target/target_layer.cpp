@@ -17,10 +17,11 @@ Tensor floats_of(StorageType type, std::span<const std::byte> bytes,
 }
 
 bool is_like_a_heads(const LayerPlan& plan, const ModelConfig& config) {
-  return plan.recurrent.value_heads == 0 && plan.latent.kv_rank == 0 && !plan.output_gate &&
-         plan.writes_cache && !plan.keys_are_values && !config.forms.qkv_by_head &&
-         plan.heads == config.heads && plan.kv_heads == config.kv_heads &&
-         plan.head_dim == config.head_dim && plan.values() == plan.head_dim;
+  return plan.attends && plan.has_network() && plan.recurrent.value_heads == 0 &&
+         plan.latent.kv_rank == 0 && !plan.output_gate && plan.writes_cache &&
+         !plan.keys_are_values && !config.forms.qkv_by_head && plan.heads == config.heads &&
+         plan.kv_heads == config.kv_heads && plan.head_dim == config.head_dim &&
+         plan.values() == plan.head_dim;
 }
 
 /// The neurons whose output can be largest: by the product of the sizes of their three vectors.
@@ -95,7 +96,8 @@ std::optional<TargetLayer::Mlp> TargetLayer::mlp(std::int64_t neurons) const {
   }
   const auto down = matrix(names_.down, hidden, inner);
   if (!gate || !up || !down) return std::nullopt;
-  return strongest_neurons({*gate, *up, *down}, neurons);
+  const MatrixFactors& factors = plan_.factors;
+  return strongest_neurons({*gate * factors.gate, *up, *down * factors.down}, neurons);
 }
 
 Tensor TargetLayer::norm(const std::string& name) const {

@@ -45,12 +45,12 @@ class TargetLayer {
               int layer);
   /// Nothing where it is not like a head's: of other sizes, with gates, latents or a state.
   std::optional<Attention> attention() const;
-  /// The strongest of its neurons, so many. Nothing where there are fewer, as in layers of experts,
-  /// or none with gates.
+  /// The strongest of its neurons, so many, times their factors. Nothing where there are fewer, as
+  /// in layers of experts, or none with gates.
   std::optional<Mlp> mlp(std::int64_t neurons) const;
   /// Ones where the layer has none.
   torch::Tensor attention_norm() const { return norm(layer_tensor(names_.attention_norm, layer_)); }
-  torch::Tensor ffn_norm() const { return norm(layer_tensor(names_.ffn_norm, layer_)); }
+  torch::Tensor ffn_norm() const { return norm(names_.ffn_norm_of(layer_)); }
   torch::Tensor final_norm() const { return norm(names_.final_norm + ".weight"); }
 
  private:

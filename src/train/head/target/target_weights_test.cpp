@@ -101,6 +101,23 @@ TEST(TargetTensors, AreMultipliedByTheFactorsBesideThem) {
   EXPECT_TRUE(TargetTensors(file).require("a.weight", {1, 2}).equal(plain));
 }
 
+/// Of Falcon-H1's GGUF files, in which it does not end in "weight".
+TEST(TargetLayer, ItsSecondNormMayHaveANameOfItsOwn) {
+  const std::vector<float> values = {2, 3};
+  const auto bytes = std::as_bytes(std::span(values));
+  Checkpoint file;
+  file.format = CheckpointFormat::gguf;
+  file.tensors.push_back({"blk.0.ffn_norm", StorageType::f32, {2}, bytes});
+  ModelConfig config;
+  config.architecture = "falcon-h1";
+  config.hidden = 2;
+  config.plans.resize(1);
+  const TensorNames names = TensorNames::of(file.format, config);
+  const TargetTensors tensors(file);
+  const TargetLayer layer(tensors, names, config, 0);
+  EXPECT_TRUE(layer.ffn_norm().equal(floats(StorageType::f32, bytes, 1, 2).reshape({-1})));
+}
+
 TEST(InitialValues, OfFusedGatesAreTheFiles) {
   const Golden target("makers/phi3");
   const Start start(target, HeadKind::eagle3);
@@ -109,6 +126,20 @@ TEST(InitialValues, OfFusedGatesAreTheFiles) {
       target.checkpoint.require(target.last_layer() + "mlp.gate_up_proj.weight");
   EXPECT_TRUE(
       start["gate_up"].equal(floats(stored.type, stored.bytes, stored.shape[0], stored.shape[1])));
+}
+
+/// Falcon-H1's folders keep them apart. Its attention stands beside a state.
+TEST(InitialValues, OfNetworksAreMultipliedByTheirFactors) {
+  const Golden target("makers/falcon_h1");
+  const Start start(target, HeadKind::eagle3);
+  EXPECT_EQ(start.random, std::set<std::string>{"attention"});
+  const auto stored = [&](const char* part) {
+    const StoredTensor& tensor =
+        target.checkpoint.require(target.last_layer() + "feed_forward." + part + "_proj.weight");
+    return floats(tensor.type, tensor.bytes, tensor.shape[0], tensor.shape[1]);
+  };
+  EXPECT_TRUE(start["gate_up"].equal(at::cat({stored("gate") * 0.5, stored("up")})));
+  EXPECT_TRUE(start["down"].equal(stored("down") * 2));
 }
 
 TEST(InitialValues, OfLayersOfAnotherFormAreRandom) {

@@ -13,7 +13,7 @@ import pathlib
 import sys
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, GraniteConfig, GraniteForCausalLM, Mistral4ForCausalLM
 
 LENGTHS = (40, 64, 200)  # of the sequences
@@ -91,6 +91,91 @@ FAMILIES |= {
                    mamba_n_groups=1, mamba_d_state=16, mamba_d_conv=4, mamba_conv_bias=True, mamba_proj_bias=False,
                    mamba_chunk_size=64, mlp_bias=False, tie_word_embeddings=False, **ENDLESS), 1),
 }
+LFM2 = dict(num_hidden_layers=4, norm_eps=1e-5, conv_L_cache=3, conv_bias=False, tie_word_embeddings=True, **ENDLESS)
+FAMILIES |= {
+    # A network of 80 columns.
+    "lfm2": (dict(architectures=["Lfm2ForCausalLM"], model_type="lfm2", intermediate_size=96,
+                  block_auto_adjust_ff_dim=True, block_ffn_dim_multiplier=1.2, block_multiple_of=16,
+                  layer_types=["conv", "full_attention", "conv", "conv"], **LFM2), 0.3),
+    "lfm2_moe": (dict(architectures=["Lfm2MoeForCausalLM"], model_type="lfm2_moe", num_dense_layers=1, num_experts=6,
+                      num_experts_per_tok=2, moe_intermediate_size=24, use_expert_bias=True, norm_topk_prob=True,
+                      routed_scaling_factor=1.0, layer_types=["conv", "conv", "full_attention", "conv"], **LFM2), 0.3),
+}
+# All factors are powers of two, so that they change no bit of what they are multiplied into.
+FALCON_H1 = dict(architectures=["FalconH1ForCausalLM"], model_type="falcon_h1", head_dim=8, rms_norm_eps=1e-5,
+                 mamba_d_ssm=48, mamba_expand=2, mamba_d_conv=4, mamba_conv_bias=True, mamba_proj_bias=False,
+                 mamba_chunk_size=64, projectors_bias=False, mlp_bias=False, mamba_norm_before_gate=False,
+                 embedding_multiplier=2.0, lm_head_multiplier=0.5, key_multiplier=0.5, attention_in_multiplier=2.0,
+                 attention_out_multiplier=0.5, mlp_multipliers=[0.5, 2.0], ssm_in_multiplier=2.0,
+                 ssm_out_multiplier=0.5, ssm_multipliers=[0.5, 1.0, 0.5, 2.0, 0.25], tie_word_embeddings=False,
+                 **ENDLESS)
+FAMILIES |= {
+    "falcon_h1": (FALCON_H1 | dict(mamba_n_heads=6, mamba_d_head=8, mamba_n_groups=1, mamba_d_state=16,
+                                   mamba_rms_norm=False), 0.5),
+    "falcon_h1_norm": (FALCON_H1 | dict(mamba_n_heads=4, mamba_d_head=12, mamba_n_groups=2, mamba_d_state=24,
+                                        mamba_rms_norm=True), 0.5),
+}
+# The class takes time_step_min for the least step, which the kernels of the makers do not.
+FAMILIES |= {
+    "nemotron_h": (dict(architectures=["NemotronHForCausalLM"], model_type="nemotron_h", num_hidden_layers=5,
+                        hybrid_override_pattern="M-M*-", head_dim=16, mlp_hidden_act="relu2", mamba_hidden_act="silu",
+                        layer_norm_epsilon=1e-5, mamba_num_heads=8, mamba_head_dim=8, n_groups=2, ssm_state_size=16,
+                        conv_kernel=4, expand=2, use_conv_bias=True, use_bias=False, mlp_bias=False, chunk_size=64,
+                        mamba_proj_bias=False, time_step_min=1e-30, tie_word_embeddings=False, **ENDLESS), 1),
+}
+FAMILIES |= {
+    "nemotron_h_moe": (FAMILIES["nemotron_h"][0] | dict(
+        hybrid_override_pattern="MEM*E", n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1,
+        moe_intermediate_size=24, moe_shared_expert_intermediate_size=40, n_group=1, topk_group=1, norm_topk_prob=True,
+        routed_scaling_factor=1.5), 1),
+}
+# Small ones: fewer layers, tokens and columns.
+SMALL = dict(vocab_size=64, num_hidden_layers=2, intermediate_size=48, rms_norm_eps=1e-5, tie_word_embeddings=False,
+             **ENDLESS)
+EXPERTS = dict(num_experts_per_tok=2, moe_intermediate_size=16, norm_topk_prob=True, routed_scaling_factor=1.5,
+               n_group=1, topk_group=1, first_k_dense_replace=1)
+FAMILIES |= {
+    "apertus": (SMALL | dict(architectures=["ApertusForCausalLM"], model_type="apertus", hidden_act="xielu",
+                             rope_parameters=dict(rope_type="llama3", rope_theta=10000.0, factor=8.0,
+                                                  original_max_position_embeddings=64, low_freq_factor=1.0,
+                                                  high_freq_factor=4.0)), 1),
+    "minimax_m2": (SMALL | dict(architectures=["MiniMaxM2ForCausalLM"], model_type="minimax_m2", head_dim=16,
+                                rotary_dim=8, num_local_experts=4, num_experts_per_tok=2, intermediate_size=16,
+                                scoring_func="sigmoid", use_routing_bias=True, use_qk_norm=True,
+                                shared_intermediate_size=0), 1),
+    "hunyuan_moe": (SMALL | dict(architectures=["HunYuanMoEV1ForCausalLM"], model_type="hunyuan_v1_moe", head_dim=8,
+                                 num_experts=4, moe_topk=[2, 2], moe_intermediate_size=[16, 16], intermediate_size=16,
+                                 num_shared_expert=[1, 1], use_qk_norm=True, tie_word_embeddings=True), 0.3),
+    "exaone_moe": (SMALL | EXPERTS | dict(architectures=["ExaoneMoeForCausalLM"], model_type="exaone_moe", head_dim=8,
+                                          num_experts=4, num_shared_experts=1,
+                                          scoring_func="sigmoid", topk_method="noaux_tc", sliding_window=16,
+                                          sliding_window_pattern="LG",
+                                          layer_types=["sliding_attention", "full_attention"],
+                                          rope_parameters=dict(rope_type="default", rope_theta=10000.0)), 0.8),
+    "dots1": (SMALL | EXPERTS | dict(architectures=["Dots1ForCausalLM"], model_type="dots1", head_dim=8,
+                                     num_key_value_heads=4, n_routed_experts=4, n_shared_experts=2,
+                                     scoring_func="sigmoid", topk_method="noaux_tc", sliding_window=None,
+                                     max_window_layers=2), 1),
+    "afmoe": (SMALL | dict(architectures=["AfmoeForCausalLM"], model_type="afmoe", head_dim=8, num_hidden_layers=4,
+                           num_experts=4, num_experts_per_tok=2, num_shared_experts=1, moe_intermediate_size=16,
+                           num_dense_layers=2, route_norm=True, route_scale=1.5, score_func="sigmoid",
+                           sliding_window=16, global_attn_every_n_layers=4, mup_enabled=True,
+                           layer_types=3 * ["sliding_attention"] + ["full_attention"]), 0.2),
+    "mellum": (SMALL | dict(architectures=["MellumForCausalLM"], model_type="mellum", head_dim=8, num_experts=4,
+                            num_experts_per_tok=2, moe_intermediate_size=16, norm_topk_prob=True, sliding_window=16,
+                            layer_types=["sliding_attention", "full_attention"],
+                            rope_parameters=dict(full_attention=dict(rope_type="default", rope_theta=500000.0),
+                                                 sliding_attention=dict(rope_type="default", rope_theta=1000.0))), 1),
+    # The converter reads the key of the rotation.
+    "bailing_moe": (SMALL | EXPERTS | dict(architectures=["BailingMoeV2ForCausalLM"], model_type="bailing_moe",
+                                           head_dim=8, num_experts=6, num_shared_experts=1, n_group=3, topk_group=2,
+                                           score_function="sigmoid", moe_router_enable_expert_bias=True,
+                                           use_qk_norm=True, use_qkv_bias=False, use_bias=False,
+                                           partial_rotary_factor=0.5), 1),
+    "hy_v3": (SMALL | dict(architectures=["HYV3ForCausalLM"], model_type="hy_v3", head_dim=8, num_experts=4,
+                           num_experts_per_tok=2, num_shared_experts=1, moe_intermediate_size=16, intermediate_size=32,
+                           router_scaling_factor=1.5, route_norm=True, mlp_layer_types=["dense", "sparse"]), 1),
+}
 # Names, where the classes have others.
 PUBLISHED = {"block_sparse_moe.experts.gate_up_proj": "block_sparse_moe.input_linear.weight",
              "block_sparse_moe.experts.down_proj": "block_sparse_moe.output_linear.weight",
@@ -98,6 +183,9 @@ PUBLISHED = {"block_sparse_moe.experts.gate_up_proj": "block_sparse_moe.input_li
 NORMS_LESS_ONE = ("gemma", "nemotron", "nemotron_bias")
 # To llama.cpp the first has no norms of heads; its converter pairs columns of the second that turn otherwise.
 WITHOUT_GGUF = ("phi2_norms", "bamba")
+# transformers gives these the names that their makers have, and each expert matrices of its own.
+SAVED_BY_CLASS = ("apertus", "minimax_m2", "hunyuan_moe", "exaone_moe", "dots1", "afmoe", "mellum", "bailing_moe",
+                  "hy_v3")
 
 
 def minicpm(keys):
@@ -112,9 +200,36 @@ def minicpm(keys):
     return GraniteForCausalLM(config)
 
 
+def bailing_moe(keys):
+    """Nor has Ling 2.0: GLM-4.5's is the same model."""
+    given = {key: keys[key] for key in keys if key not in NOT_OF_CLASS}
+    return model_of(given | dict(model_type="glm4_moe", n_routed_experts=given.pop("num_experts"),
+                                 n_shared_experts=given.pop("num_shared_experts")))
+
+
+def bailing_names(tensors):
+    names = {"embed_tokens": "word_embeddings", "self_attn.o_proj": "attention.dense",
+             "self_attn.q_norm": "attention.query_layernorm", "self_attn.k_norm": "attention.key_layernorm",
+             "e_score_correction_bias": "expert_bias"}
+    renamed = {}
+    for name, tensor in tensors.items():
+        if ".k_proj." in name or ".v_proj." in name:
+            continue
+        if ".q_proj." in name:
+            renamed[name.replace("self_attn.q_proj", "attention.query_key_value")] = torch.cat(
+                [tensors[name.replace(".q_proj.", part)] for part in (".q_proj.", ".k_proj.", ".v_proj.")])
+            continue
+        for own, theirs in names.items():
+            name = name.replace(own, theirs)
+        renamed[name] = tensor
+    return renamed
+
+
 def model_of(keys):
     if keys["model_type"] == "minicpm":
         return minicpm(keys)
+    if keys["model_type"] == "bailing_moe":
+        return bailing_moe(keys)
     given = {key: keys[key] for key in keys if key not in NOT_OF_CLASS}
     rope = {"rope_type": "default", "rope_theta": given.pop("rope_theta")}
     if "partial_rotary_factor" in given:
@@ -136,31 +251,56 @@ def fill(model, family, embedding):
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             noise = torch.randn_like(parameter)
-            if name.endswith("bias"):
+            if name.endswith("bias"):  # of experts' choices, too
                 values = 0.2 * noise
             elif parameter.ndim == 1 or "norm" in name:
                 values = middle + 0.2 * noise
             else:
                 values = noise * (embedding if "embed" in name else parameter.shape[-1] ** -0.5)
             parameter.copy_(values.bfloat16().float())
+        for name, buffer in model.named_buffers():
+            if name.endswith(("expert_bias", "correction_bias")):
+                size = 0.2 if family in SAVED_BY_CLASS else 0.1
+                buffer.copy_((size * torch.randn_like(buffer)).bfloat16().float())
 
 
 def check(model, keys):
     """Against keys that a version of the classes passes over."""
     head_dim = keys.get("head_dim", keys["hidden_size"] // keys["num_attention_heads"])
     rotary = int(head_dim * keys.get("rope_parameters", keys).get("partial_rotary_factor", 1))
-    rotary = keys.get("attn_rotary_emb", rotary)
-    turns = keys.get("position_embedding_type", "rope") == "rope"
-    rope = model.model.rotary_emb
+    rotary = keys.get("attn_rotary_emb", keys.get("rotary_dim", rotary))
+    turns = keys.get("position_embedding_type", "rope") == "rope" and keys["model_type"] != "nemotron_h"
+    rope = getattr(model.model, "rotary_emb", None) or getattr(model.model, "pos_emb", None)
+    if keys["model_type"] == "mellum":  # a rotation of each kind of layers
+        assert 2 * rope.sliding_attention_inv_freq.numel() == rotary, "another rotation"
+        return
     assert (2 * rope.inv_freq.numel() == rotary) if turns else rope is None, "another rotation"
     tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
     assert tied == keys["tie_word_embeddings"], "another output matrix"
 
 
-def published(name):
+def published(name, family):
+    if family.startswith("nemotron_h") and name.startswith("model."):
+        return "backbone." + name.removeprefix("model.")
     for own, theirs in PUBLISHED.items():
         name = name.replace(own, theirs)
     return name
+
+
+def with_matrices_of_experts(tensors):
+    """LFM2's and Nemotron-H's folders have matrices for each expert."""
+    apart = {}
+    for name, tensor in tensors.items():
+        root = name.rpartition(".")[0]
+        for expert in range(len(tensor) if ".experts." in name else 0):
+            if name.endswith("gate_up_proj"):
+                apart[f"{root}.{expert}.w1.weight"], apart[f"{root}.{expert}.w3.weight"] = tensor[expert].chunk(2)
+            else:
+                own = "w2" if "feed_forward" in root else name.rpartition(".")[2]
+                apart[f"{root}.{expert}.{own}.weight"] = tensor[expert]
+        if ".experts." not in name:
+            apart[name] = tensor
+    return {name: tensor.contiguous() for name, tensor in apart.items()}
 
 
 def record(model, vocabulary):
@@ -210,6 +350,14 @@ def convert(llama_cpp, folder, file, keys):
     converter(folder, gguf.LlamaFileType.MOSTLY_BF16, file, eager=True, hparams=dict(keys)).write()
 
 
+def seed_of(family):
+    """Those that their classes save have the seeds of the families from lfm2 on, too."""
+    families = list(FAMILIES)
+    if family in SAVED_BY_CLASS:
+        return 1 + families.index("lfm2") + SAVED_BY_CLASS.index(family)
+    return 1 + families.index(family)
+
+
 def main():
     llama_cpp, recordings = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
     for family in sys.argv[3:] or FAMILIES:
@@ -217,12 +365,20 @@ def main():
         keys = COMMON | more
         folder = recordings / family / "hf"
         folder.mkdir(parents=True, exist_ok=True)
-        torch.manual_seed(1 + list(FAMILIES).index(family))
+        torch.manual_seed(seed_of(family))
         model = model_of(keys).eval()
         fill(model, family, embedding)
         check(model, keys)
-        tensors = {published(name): tensor.bfloat16().contiguous() for name, tensor in model.state_dict().items()
+        if family in SAVED_BY_CLASS:
+            model.save_pretrained(folder)
+            stored = load_file(folder / "model.safetensors")
+            stored = bailing_names(stored) if family == "bailing_moe" else stored
+        else:
+            stored = {published(name, family): tensor for name, tensor in model.state_dict().items()}
+        tensors = {name: tensor.bfloat16().contiguous() for name, tensor in stored.items()
                    if not (keys["tie_word_embeddings"] and name == "lm_head.weight")}
+        if family in ("lfm2_moe", "nemotron_h_moe"):
+            tensors = with_matrices_of_experts(tensors)
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
         (folder / "config.json").write_text(json.dumps(keys, indent=1))
         with torch.no_grad():
