@@ -37,6 +37,27 @@ TEST(Thinking, IsApart) {
   EXPECT_TRUE(done["content"] == "" || done["content"] == "\"done\"") << done;
 }
 
+TEST(Thinking, GoesOnWhereTheLastMessageLeftItOpen) {
+  TestServer::Options options;
+  options.chat_template =
+      "{# [THINK] [/THINK] #}{% for message in messages %}{{ message.content }}{% endfor %}";
+  TestServer other(options);
+  const auto answer_after = [&](const char* said) {
+    const Json user = {{"role", "user"}, {"content", "Once"}};
+    const Json assistant = {{"role", "assistant"}, {"content", said}};
+    const Json body = {{"messages", Json::array({user, assistant})},
+                       {"continue_final_message", true},
+                       {"max_tokens", 8},
+                       {"temperature", 0}};
+    return other.post("/v1/chat/completions", body).json()["choices"][0]["message"];
+  };
+  const Json open = answer_after("[THINK]Once upon a");
+  EXPECT_EQ(open["content"], "") << open;
+  EXPECT_TRUE(open.contains("reasoning_content")) << open;
+  const Json ended = answer_after("[THINK]So.[/THINK]Once upon a");
+  EXPECT_FALSE(ended.contains("reasoning_content")) << ended;
+}
+
 /// Clients of OpenAI's look for the part that a piece belongs to.
 TEST(Thinking, IsAPartOfItsItemBeforeItsFirstPiece) {
   const Json body = {

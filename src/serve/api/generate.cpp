@@ -18,10 +18,10 @@ bool ends_thinking(std::string_view prompt, std::string_view mark) {
   return end != std::string_view::npos && prompt.substr(0, end + 1).ends_with(mark);
 }
 
-/// Whether what a message says so far does.
-bool leaves_thought_open(std::string_view said) {
-  const std::size_t begin = said.rfind("<think>");
-  return begin != std::string_view::npos && said.find("</think>", begin) == std::string_view::npos;
+/// Whether what a message says so far does; marks: of a thought.
+bool leaves_thought_open(std::string_view said, std::span<const std::string_view> marks) {
+  const std::size_t begin = said.rfind(marks[0]);
+  return begin != std::string_view::npos && said.find(marks[1], begin) == std::string_view::npos;
 }
 
 bool has_later_system(std::span<const ChatMessage> messages) {
@@ -293,7 +293,7 @@ void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head) {
   const ToolUse tools = ask.tools;
   const std::optional<AskedGrammar> grammar = ask.grammar;
   const bool continues = ask.options.continues_last;
-  const bool is_thought_open = continues && leaves_thought_open(ask.messages.back().content);
+  const std::string said = continues ? ask.messages.back().content : "";
   const std::string field = ask.field;
   const ChatTemplate* chat = chat_of(model, ask);
   const ToolDialect dialect = chat ? dialect_for(*chat, ask) : ToolDialect::none;
@@ -311,9 +311,10 @@ void ask_chat(const GenerateInput& input, ChatAsk ask, AnswerHead& head) {
   style.continues = continues;
   style.parallel = tools.parallel;
   style.said_tags = said_tags_of(source);
+  const std::vector<std::string_view> marks = text_marks_of(style);
   style.begins_thinking =
-      style.reasons &&
-      (continues ? is_thought_open : ends_thinking(prompt.chat.text, text_marks_of(style).front()));
+      style.reasons && (continues ? leaves_thought_open(said, marks)
+                                  : ends_thinking(prompt.chat.text, marks.front()));
   std::optional<GrammarText> otherwise;
   if (grammar) otherwise = grammar->text;
   if (const auto text = answer_grammar(tools, style, model.tokenizer(), otherwise)) {

@@ -143,8 +143,12 @@ class ReasoningReader final : public AnswerReader {
             (begin.size() < marks_.begin.size() && marks_.begin.starts_with(begin))) {
           return false;
         }
-        place_ = begin.starts_with(marks_.begin) ? Place::name : Place::says;
-        if (place_ == Place::name) pending_.erase(0, space + marks_.begin.size());
+        if (!begin.starts_with(marks_.begin)) {
+          place_ = said_tags_ == SaidTags::answer ? Place::after : Place::says;
+          return true;
+        }
+        place_ = Place::name;
+        pending_.erase(0, space + marks_.begin.size());
         return true;
       case Place::name:
         if (pending_.size() < marks_.name.size() && marks_.name.starts_with(pending_)) return false;

@@ -57,7 +57,7 @@ enum class ThoughtMarks {
 enum class SaidTags {
   none,
   response,  // Granite 3.3: <response> and </response>
-  answer     // Hunyuan: <answer> and </answer>
+  answer     // Hunyuan: <answer> and </answer>; also without a thought, which the prompt may hold
 };
 
 /// What answers of a model hold beside text.

@@ -100,6 +100,10 @@ TEST(Thoughts, MayBeFollowedByAResponseInTags) {
   style.dialect = ToolDialect::none;
   expect_read(style, "<think>\na\n</think>\n<answer>\nb \n\nc\n</answer>\n", "a|b \n\nc|");
   expect_read(style, "<think>a</think><answer>b \n", "a|b \n|");
+  // Whose prompt held the thought, an empty one.
+  expect_read(style, "<answer>\nb\n</answer>", "|b|");
+  expect_read(style, "b <answer>", "|b <answer>|");
+  expect_read(style, "<ans", "|<ans|");
 }
 
 }  // namespace

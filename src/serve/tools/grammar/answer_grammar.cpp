@@ -313,7 +313,8 @@ class GrammarWriter {
   std::string without_calls() const { return lark_text_without(call_marks_of(style_.dialect)); }
 
   std::string thought(const std::string& begin, const std::string& end) {
-    return "(" + begin + " " + rest_of_thought(end) + ")? ";
+    const std::string rest = rest_of_thought(end);
+    return style_.begins_thinking ? rest + " " : "(" + begin + " " + rest + ")? ";
   }
 
   /// From behind its mark on. A call would end it (answer_style.h), and any text would go on over

@@ -187,6 +187,10 @@ TEST(AnswerGrammar, OfCallsHasNoneInAThought) {
   const auto list = answer_grammar(use, style, tokenizer(), {});
   EXPECT_EQ(taken(list, "[THINK]I look.[/THINK][TOOL_CALLS][" + object + "]"), Taken::whole);
   EXPECT_EQ(taken(list, "[THINK]I look.[TOOL_CALLS]"), Taken::refused);
+  style.begins_thinking = true;
+  const auto begun = answer_grammar(use, style, tokenizer(), {});
+  EXPECT_EQ(taken(begun, "I look.[/THINK][TOOL_CALLS][" + object + "]"), Taken::whole);
+  EXPECT_EQ(taken(begun, "[TOOL_CALLS]"), Taken::refused);
 }
 
 /// Whose prompt begins the thought, between marks that no other family has.
