@@ -77,7 +77,7 @@ struct Engine::State {
   void fail_running() noexcept;
   void report_rounds(double step_ms, std::span<const Scheduled> scheduled);
   void retire(Sequence& sequence);
-  void tell_news(double step_ms, std::span<const Scheduled> scheduled);
+  void end_step(double step_ms, std::span<const Scheduled> scheduled);
   Sequence* find(SequenceId id);
   void note_rows(std::span<const Scheduled> scheduled);
 
@@ -136,7 +136,7 @@ std::span<const Progress> Engine::step() {
   if (whole && !scheduled.empty()) state.round.learn_rest(step_ms);
   state.note_rows(scheduled);
   if (state.options.observer) state.report_rounds(step_ms, scheduled);
-  state.tell_news(step_ms, scheduled);
+  state.end_step(step_ms, scheduled);
   return state.news;
 }
 
@@ -318,7 +318,7 @@ bool Engine::State::try_to_start(Sequence& sequence) {
     remembered = std::min(remembered, options.listener->remembers(text));
   });
   const bool drafts = faults.contain(FaultOrigin::drafter, [&] {
-    Drafter& drafter = *sequence.method.method.drafter;
+    Drafter& drafter = *sequence.method.parts.drafter;
     remembered = std::min(remembered, drafter.remembers(text, sequence.owner()));
   });
   // The first row that is run produces the token after the next.
@@ -344,7 +344,7 @@ void Engine::State::start_listening(Sequence& sequence) {
 void Engine::State::start_drafting(Sequence& sequence) {
   const auto known = known_tokens(sequence);
   sequence.observed = static_cast<int>(known.size());
-  const Method& method = sequence.method.method;
+  const Method& method = sequence.method.parts;
   const auto resume = [&] {
     sequence.draft = method.drafter->resume(known, sequence.owner(), sequence.expected_text());
     sequence.draft->prompt_length = sequence.prompt_length();
@@ -386,7 +386,7 @@ void Engine::State::retire(Sequence& sequence) {
   if (failed && sequence.cache) sequence.cache->truncate(0);  // its last rows are not remembered
   if (!failed && sequence.draft && sequence.request.reuse_prefix) {
     faults.contain(FaultOrigin::drafter, [&] {
-      sequence.method.method.drafter->finish(*sequence.draft, sequence.finished());
+      sequence.method.parts.drafter->finish(*sequence.draft, sequence.finished());
     });
   }
   if (sequence.watched) {
@@ -397,8 +397,8 @@ void Engine::State::retire(Sequence& sequence) {
   sequence.cache.reset();
 }
 
-/// Tells the news of the round and retires the sequences that ended.
-void Engine::State::tell_news(double step_ms, std::span<const Scheduled> scheduled) {
+/// Counts the step's time, tells the news of the round and retires the sequences that ended.
+void Engine::State::end_step(double step_ms, std::span<const Scheduled> scheduled) {
   for (const Scheduled& entry : scheduled) {
     SequenceStatistics& statistics = entry.sequence->statistics;
     (entry.decodes ? statistics.decode_ms : statistics.prefill_ms) += step_ms;

@@ -91,7 +91,7 @@ struct Sequence {
 
   std::optional<KvSequence> cache;
   std::unique_ptr<DraftState> draft;
-  std::unique_ptr<PolicyState> policy;  // of both or none
+  std::unique_ptr<PolicyState> policy;  // kept while the sequence waits again, unlike `draft`
   int observed = 0;                     // tokens shown to the drafter
   std::optional<int> watched;           // tokens shown to the listener; none: it does not listen
   std::vector<float> feature;  // what the policy wants of the row that produced the last token

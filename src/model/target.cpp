@@ -15,14 +15,24 @@ namespace talon {
 struct Target::State {
   State(const Model& model, KvCache& cache, int max_rows, std::vector<FeatureTap> taps);
 
+  /// What all layers of a forward read beside the residual stream.
+  struct SharedInputs {
+    View angles, local_angles;  // of the rotary tables
+    Indices flight, first_uses;
+  };
+
   void check(std::span<const SequenceRows> batch) const;
+  ForwardResult list_rows(std::span<const SequenceRows> asked, std::span<const SequenceRows> batch);
+  void lay_out(std::span<const SequenceRows> batch);
   Indices run_layers(const View& x);
+  BlockRows rows_in(int layer, const SharedInputs& inputs, int rows) const;
   void embed(const Indices& ids, const View& x);
   void embed_for_layers(const Indices& ids, const View& x);
   void final_norm(const View& x, const View& out);
   void tap(int layer, const View& x);
   void multiply_out(const View& x, const View& out);
-  View compute_logits(std::span<const SequenceRows> batch, int rows, std::vector<int>& first_row);
+  View compute_logits(std::span<const SequenceRows> batch, int rows,
+                      std::vector<int>& first_logits_row);
   std::span<const SequenceRows> with_guides(std::span<const SequenceRows> batch);
   void guide(std::span<const SequenceRows> batch, const ForwardResult& result);
   void guide(const View& own, const View& of_guide, float guidance);
@@ -168,36 +178,46 @@ ForwardResult Target::forward(std::span<const SequenceRows> asked) {
   State& s = *state_;
   const std::span<const SequenceRows> batch = s.with_guides(asked);
   s.check(batch);
-  ForwardResult result;
-  s.tokens.clear();
-  for (const SequenceRows& part : batch) {
-    result.first_feature_row.push_back(static_cast<int>(s.tokens.size()));
-    s.tokens.insert(s.tokens.end(), part.tokens.begin(), part.tokens.end());
-  }
-  std::size_t next_guide = asked.size();
-  for (const SequenceRows& part : asked) {
-    const int guided = rows_with_guide(part);
-    result.first_guide_row.push_back(guided > 0 ? result.first_feature_row[next_guide++] : -1);
-    result.rows_before_guide.push_back(static_cast<int>(part.tokens.size()) - guided);
-  }
+  ForwardResult result = s.list_rows(asked, batch);
   const int rows = static_cast<int>(s.tokens.size());
-  s.given.clear();
-  for (std::size_t i = 0; i < asked.size(); ++i) {
-    if (!asked[i].vectors.empty())
-      s.given.emplace_back(result.first_feature_row[i], asked[i].vectors);
-  }
-  lay_out_rows(batch, s.layout);
-  if (s.cache.has_near()) lay_out_rows(batch, s.near_layout, KvLayers::near);
-  if (s.cache.states().shape().layers > 0) {
-    lay_out_states(batch, s.layout, s.flight);
-    s.cache.states().reserve_flight(static_cast<int>(s.flight.size()));
-  }
+  s.lay_out(batch);
   result.first_uses = s.run_layers(s.residual.rows(rows));
   for (const SequenceRows& part : batch) part.sequence->settle_states();
   result.logits = s.compute_logits(batch, rows, result.first_logits_row);
   s.guide(asked, result);
   if (s.features) result.features = s.features.rows(rows);
   return result;
+}
+
+/// Lists the tokens of all rows, and the vectors that stand for some. Returns where each part
+/// begins among them.
+ForwardResult Target::State::list_rows(std::span<const SequenceRows> asked,
+                                       std::span<const SequenceRows> batch) {
+  ForwardResult result;
+  tokens.clear();
+  for (const SequenceRows& part : batch) {
+    result.first_row.push_back(static_cast<int>(tokens.size()));
+    tokens.insert(tokens.end(), part.tokens.begin(), part.tokens.end());
+  }
+  given.clear();
+  std::size_t next_guide = asked.size();
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const SequenceRows& part = asked[i];
+    const int guided = rows_with_guide(part);
+    result.first_guide_row.push_back(guided > 0 ? result.first_row[next_guide++] : -1);
+    result.rows_before_guide.push_back(static_cast<int>(part.tokens.size()) - guided);
+    if (!part.vectors.empty()) given.emplace_back(result.first_row[i], part.vectors);
+  }
+  return result;
+}
+
+/// Where the rows lie in the cache and what they see, for each kind of layers.
+void Target::State::lay_out(std::span<const SequenceRows> batch) {
+  lay_out_rows(batch, layout);
+  if (cache.has_near()) lay_out_rows(batch, near_layout, KvLayers::near);
+  if (cache.states().shape().layers == 0) return;
+  lay_out_states(batch, layout, flight);
+  cache.states().reserve_flight(static_cast<int>(flight.size()));
 }
 
 /// The batch, then the rows of the guides in it.
@@ -236,7 +256,7 @@ void Target::State::guide(std::span<const SequenceRows> batch, const ForwardResu
     const auto rows = static_cast<int>(part.tokens.size());
     const int own_row = result.first_logits_row[i] + (all ? rows - count : 0);
     const auto is_guided = [&](int row) {
-      const int at = result.first_feature_row[i] + rows - count + row;
+      const int at = result.first_row[i] + rows - count + row;
       return layout.rows[static_cast<std::size_t>(at)].visible < part.guided_until;
     };
     for (int row = 0, end = 0; row < count; row = end) {
@@ -277,38 +297,22 @@ Indices Target::State::run_layers(const View& x) {
   prepared = backend.prepare(layout);
   if (cache.has_near()) near_prepared = backend.prepare(near_layout);
   expects(prepared->positions <= model.config.context, "positions of the context");
-  const View angles = rope.reach(prepared->positions);
-  const View local_angles = local_rope ? local_rope->reach(prepared->positions) : View{};
+  SharedInputs inputs;
+  inputs.angles = rope.reach(prepared->positions);
+  if (local_rope) inputs.local_angles = local_rope->reach(prepared->positions);
   const Indices ids = token_list.put(tokens);
-  const Indices in_flight = flight.empty() ? Indices{} : flight_list.put(flight);
-  const Indices uses =
-      no_uses.empty() ? Indices{}
-                      : first_uses.put(std::span(no_uses).first(static_cast<std::size_t>(x.rows)));
+  if (!flight.empty()) inputs.flight = flight_list.put(flight);
+  if (!no_uses.empty()) {
+    inputs.first_uses = first_uses.put(std::span(no_uses).first(static_cast<std::size_t>(x.rows)));
+  }
   const auto body = [&] {
     embed(ids, x);
     for (const auto& [row, vectors] : given)
       backend.upload(vectors, x.row_range(row, static_cast<int>(vectors.size()) / x.cols));
     for (int layer = 0; layer < model.config.layers; ++layer) {
       tap(layer, x);
-      const LayerPlan& plan = model.config.plans[static_cast<std::size_t>(layer)];
-      const KvPlace place = cache.place(plan.cache_layer);
-      const bool is_near = place.of == KvLayers::near;
-      BlockRows rows{place.store, place.layer, (is_near ? near_prepared : prepared).get(), {}};
-      if (plan.recurrent.value_heads > 0) {
-        const int index = plan.recurrent.layer;
-        rows.recurrent = &cache.states().layer(index);
-        if (in_flight.count > 0) rows.flight = cache.states().flight(index, in_flight.count);
-        rows.flight_rows = in_flight;
-      }
-      if (plan.rope == LayerPlan::Rope::global) rows.rope = angles;
-      if (plan.rope == LayerPlan::Rope::local) rows.rope = local_angles;
-      if (plan.scales_queries) rows.query_scale = query_scale.view();
-      rows.first_uses = uses;
-      if (plan.per_layer_input > 0) {
-        rows.input =
-            layer_inputs.rows(x.rows).col_range(layer * plan.per_layer_input, plan.per_layer_input);
-      }
-      block.run(plan, model.layers[static_cast<std::size_t>(layer)], rows, x);
+      const auto index = static_cast<std::size_t>(layer);
+      block.run(model.config.plans[index], model.layers[index], rows_in(layer, inputs, x.rows), x);
     }
     tap(model.config.layers, x);
     tap(FeatureTap::kFinalNorm, x);
@@ -318,11 +322,34 @@ Indices Target::State::run_layers(const View& x) {
     replay_owner = new_replay_owner();  // what was recorded writes to memory that is no more
   }
   if (given.empty()) {
-    backend.replay({replay_owner, x.rows, in_flight.count}, body);
+    backend.replay({replay_owner, x.rows, inputs.flight.count}, body);
   } else {
     body();
   }
-  return uses;
+  return inputs.first_uses;
+}
+
+/// What the block of a layer reads and writes beside the residual stream, for `rows` rows.
+BlockRows Target::State::rows_in(int layer, const SharedInputs& inputs, int rows) const {
+  const LayerPlan& plan = model.config.plans[static_cast<std::size_t>(layer)];
+  const KvPlace place = cache.place(plan.cache_layer);
+  const bool is_near = place.of == KvLayers::near;
+  BlockRows result{place.store, place.layer, (is_near ? near_prepared : prepared).get(), {}};
+  if (plan.recurrent.value_heads > 0) {
+    const int index = plan.recurrent.layer;
+    result.recurrent = &cache.states().layer(index);
+    if (inputs.flight.count > 0) result.flight = cache.states().flight(index, inputs.flight.count);
+    result.flight_rows = inputs.flight;
+  }
+  if (plan.rope == LayerPlan::Rope::global) result.rope = inputs.angles;
+  if (plan.rope == LayerPlan::Rope::local) result.rope = inputs.local_angles;
+  if (plan.scales_queries) result.query_scale = query_scale.view();
+  result.first_uses = inputs.first_uses;
+  if (plan.per_layer_input > 0) {
+    result.input =
+        layer_inputs.rows(rows).col_range(layer * plan.per_layer_input, plan.per_layer_input);
+  }
+  return result;
 }
 
 void Target::State::embed(const Indices& ids, const View& x) {
@@ -382,11 +409,11 @@ void Target::State::multiply_out(const View& x, const View& out) {
 
 /// Final norm and output matrix, for the rows that asked only.
 View Target::State::compute_logits(std::span<const SequenceRows> batch, int rows,
-                                   std::vector<int>& first_row) {
+                                   std::vector<int>& first_logits_row) {
   wanted.clear();
   int row = 0;
   for (const SequenceRows& part : batch) {
-    first_row.push_back(static_cast<int>(wanted.size()));
+    first_logits_row.push_back(static_cast<int>(wanted.size()));
     const int last = row + static_cast<int>(part.tokens.size()) - 1;
     if (part.logits == SequenceRows::Logits::all) {
       for (int i = row; i <= last; ++i) wanted.push_back(i);

@@ -39,14 +39,13 @@ struct SequenceRows {
 struct ForwardResult {
   View logits;  // [sum of rows that asked, vocabulary]; valid until the next forward
   std::vector<int> first_logits_row;  // per SequenceRows
-  // [all rows, taps * hidden], those of guides last; empty without taps; valid until the next
-  // forward
+  std::vector<int> first_row;         // of all rows, those of guides last; per SequenceRows
+  // [all rows, taps * hidden]; empty without taps; valid until the next forward
   View features;
-  std::vector<int> first_feature_row;  // per SequenceRows
-  // [all rows], those of guides last: how many experts no row before went to, over all layers;
-  // empty without experts; valid until the next forward
+  // [all rows]: how many experts no row before went to, over all layers; empty without experts;
+  // valid until the next forward
   Indices first_uses = {};
-  // Per SequenceRows: the first feature row of its guide, -1 without one, and the row of its own
+  // Per SequenceRows: of all rows the first of its guide, -1 without one, and the row of its own
   // that this one is beside.
   std::vector<int> first_guide_row, rows_before_guide;
 

@@ -156,7 +156,7 @@ TEST_P(TargetOnEveryBackend, SequencesInOneForwardDoNotDisturbEachOther) {
                                 {&both_b, b, {}, SequenceRows::Logits::last}};
   const ForwardResult result = s.target.forward(batch);
   EXPECT_EQ(result.first_logits_row, (std::vector<int>{0, 50}));
-  EXPECT_EQ(result.first_feature_row, (std::vector<int>{0, 50}));
+  EXPECT_EQ(result.first_row, (std::vector<int>{0, 50}));
   const Rows logits = s.download(result.logits);
   ASSERT_EQ(logits.size(), 51U * 512);
   EXPECT_TRUE(same_bytes(expected_a, std::span(logits).first(50 * 512)));

@@ -62,7 +62,7 @@ class EagleDrafter : public Drafter {
         context_(target.config.context),
         vocabulary_(target.config.vocabulary),
         streams_(target.config.image ? 2 : 1),
-        cache_(backend_, cache_shape(head_, options, context_)),
+        cache_(backend_, draft_cache_shape(head_.cache_page(), options.cache_positions, context_)),
         network_(head_, options.coupling,
                  std::max(kLeastPairRows, streams_ * rows_per_level(options)),
                  std::min(context_, cache_.total_pages() * kPageRows), options.window),
@@ -132,7 +132,6 @@ class EagleDrafter : public Drafter {
   static int rows_per_level(const EagleOptions& options) {
     return options.fixed ? options.fixed->widest_level() : options.dynamic.width;
   }
-  static KvShape cache_shape(const HeadWeights& head, const EagleOptions& options, int context);
 
   void propose_in_batches(std::span<DraftJob> jobs, int streams) {
     if (options_.draws)
@@ -179,11 +178,6 @@ class EagleDrafter : public Drafter {
   Buffer features_;  // of the rows' parents
   Buffer outputs_;
 };
-
-KvShape EagleDrafter::cache_shape(const HeadWeights& head, const EagleOptions& options,
-                                  int context) {
-  return draft_cache_shape(head.cache_page(), options.cache_positions, context);
-}
 
 /// docs/methods.md 3.2: run the newly committed pairs, then grow the trees together, one
 /// level at a time.

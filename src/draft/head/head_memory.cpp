@@ -84,46 +84,46 @@ void HeadMemory::observe(HeadState& state, const CommittedTokens& committed) {
   unwanted_ = std::min(unwanted_ + 1, kRoundsToChange);
   if (unwanted_ == kRoundsToChange) is_asleep_ = true;
   count_prompt(state, committed.tokens);
-  auto tokens = committed.tokens;
-  auto vectors = committed.vectors;
-  const auto width = static_cast<std::size_t>(network_.hidden());
-  if (!committed.first_has_row) {
-    const bool is_shared = vectors.empty() && state.owner.reuses;
-    const TextRoot root = is_shared ? root_of(state.owner, tokens.front()) : own_root();
-    state.cache = cache_.start({}, /*reuse=*/false, root);
-    tokens = tokens.subspan(1);
-    vectors = vectors.subspan(std::min(vectors.size(), width));
-  }
-  expects(committed.features.rows == static_cast<int>(tokens.size()), "a feature for each pair");
+  CommittedTokens pairs = committed;
+  if (!committed.first_has_row) begin_text(state, pairs);
+  const auto count = static_cast<int>(pairs.tokens.size());
+  expects(pairs.features.rows == count, "a feature for each pair");
   if (state.evicted && cache_.free_pages() >= kPagesToBeginAgain) begin_again(state);
   int done = 0;
-  while (done < static_cast<int>(tokens.size()) && !state.evicted) {
+  while (done < count && !state.evicted) {
     if (waiting_rows(state) == most_waiting_) {
-      if (is_asleep_) {
-        begin_again(state);
-      } else {
-        HeadState* const only = &state;
-        extend(std::span(&only, 1));
-      }
-      continue;
+      is_asleep_ ? begin_again(state) : extend_alone(state);
+    } else {
+      done += take_pairs(state, pairs, done);
     }
-    const int rows =
-        std::min(static_cast<int>(tokens.size()) - done, most_waiting_ - waiting_rows(state));
-    backend_.copy(committed.features.row_range(done, rows),
-                  state.features.view().row_range(waiting_rows(state), rows));
-    const auto news =
-        tokens.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(rows));
-    const std::size_t taken = static_cast<std::size_t>(done) * width;
-    if (taken < vectors.size()) take_vectors(state, vectors.subspan(taken), rows);
-    state.waiting.insert(state.waiting.end(), news.begin(), news.end());
-    done += rows;
   }
-  lost_rows_ += static_cast<long>(tokens.size()) - done;
+  lost_rows_ += count - done;
   const bool reads_prompt = done >= kPairsOfAPrompt;
-  if (!is_asleep_ && reads_prompt && waiting_rows(state) >= kPairsOfAPass) {
-    HeadState* const only = &state;
-    extend(std::span(&only, 1));
-  }
+  if (!is_asleep_ && reads_prompt && waiting_rows(state) >= kPairsOfAPass) extend_alone(state);
+}
+
+/// Takes the first token of the text, which is in no pair, from `pairs`.
+void HeadMemory::begin_text(HeadState& state, CommittedTokens& pairs) {
+  const bool is_shared = pairs.vectors.empty() && state.owner.reuses;
+  const TextRoot root = is_shared ? root_of(state.owner, pairs.tokens.front()) : own_root();
+  state.cache = cache_.start({}, /*reuse=*/false, root);
+  pairs.tokens = pairs.tokens.subspan(1);
+  const auto width = static_cast<std::size_t>(network_.hidden());
+  pairs.vectors = pairs.vectors.subspan(std::min(pairs.vectors.size(), width));
+}
+
+/// Lets pairs from `done` on wait, as many as there is room for, and returns how many.
+int HeadMemory::take_pairs(HeadState& state, const CommittedTokens& pairs, int done) {
+  const auto first = static_cast<std::size_t>(done);
+  const int rows =
+      std::min(static_cast<int>(pairs.tokens.size()) - done, most_waiting_ - waiting_rows(state));
+  backend_.copy(pairs.features.row_range(done, rows),
+                state.features.view().row_range(waiting_rows(state), rows));
+  const std::size_t taken = first * static_cast<std::size_t>(network_.hidden());
+  if (taken < pairs.vectors.size()) take_vectors(state, pairs.vectors.subspan(taken), rows);
+  const auto tokens = pairs.tokens.subspan(first, static_cast<std::size_t>(rows));
+  state.waiting.insert(state.waiting.end(), tokens.begin(), tokens.end());
+  return rows;
 }
 
 /// Those of the prompt come first, and the first of all is in no pair.
@@ -147,8 +147,12 @@ void HeadMemory::take_vectors(HeadState& state, std::span<const float> vectors, 
 }
 
 void HeadMemory::finish(HeadState& state) {
+  if (!is_asleep_) extend_alone(state);
+}
+
+void HeadMemory::extend_alone(HeadState& state) {
   HeadState* const only = &state;
-  if (!is_asleep_) extend(std::span(&only, 1));
+  extend(std::span(&only, 1));
 }
 
 void HeadMemory::extend(std::span<HeadState* const> states) {

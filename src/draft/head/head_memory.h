@@ -76,6 +76,9 @@ class HeadMemory {
   /// that are not for others.
   TextRoot own_root() { return {.before = -2 - own_roots_++}; }
   void begin_again(HeadState& state);
+  void begin_text(HeadState& state, CommittedTokens& pairs);
+  int take_pairs(HeadState& state, const CommittedTokens& pairs, int done);
+  void extend_alone(HeadState& state);
   void extend_batch(std::span<HeadState* const> states);
   View gather_features(std::span<HeadState* const> states, int rows);
   void commit(HeadState& state);

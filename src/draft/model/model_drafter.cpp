@@ -239,7 +239,7 @@ class ModelDrafter : public Drafter {
   }
   static View features_of(const ForwardResult& result, std::size_t part, std::size_t rows) {
     if (!result.features) return {};
-    return result.features.row_range(result.first_feature_row[part], static_cast<int>(rows));
+    return result.features.row_range(result.first_row[part], static_cast<int>(rows));
   }
 
   static std::span<const TokenId> waiting(const ModelState& state) {

@@ -50,7 +50,7 @@ MethodId MethodTable::add(Method method, int max_rows,
   entry->sees_draws = traits.sees_draws;
   entry->drafts = !traits.is_plain;
   entry->knows_noise = method.verifier->drafts_may_know_noise();
-  entry->method = std::move(method);
+  entry->parts = std::move(method);
   auto place = std::find(entries_.begin(), entries_.end(), nullptr);
   if (place == entries_.end()) place = entries_.insert(place, nullptr);
   tap(taps);
@@ -65,7 +65,7 @@ bool MethodTable::remove(MethodId id) {
   if (!find(id)) return false;
   auto& entry = entries_[static_cast<std::size_t>(id)];
   if (entry.use_count() > 1) return false;
-  const std::shared_ptr<Drafter> drafter = entry->method.drafter;
+  const std::shared_ptr<Drafter> drafter = entry->parts.drafter;
   entry.reset();
   if (!has(drafter.get())) lost_before_ += lost_rows_or_none(*drafter);
   return true;
@@ -83,7 +83,7 @@ bool MethodTable::knows_noise(MethodId id) const {
 
 bool MethodTable::has(const Drafter* drafter) const {
   return std::any_of(entries_.begin(), entries_.end(), [&](const auto& entry) {
-    return entry && entry->method.drafter.get() == drafter;
+    return entry && entry->parts.drafter.get() == drafter;
   });
 }
 
@@ -92,23 +92,23 @@ long MethodTable::lost_rows() const {
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
     if (!*entry) continue;
     const bool is_first = std::none_of(entries_.begin(), entry, [&](const auto& earlier) {
-      return earlier && earlier->method.drafter == (*entry)->method.drafter;
+      return earlier && earlier->parts.drafter == (*entry)->parts.drafter;
     });
-    if (is_first) rows += (*entry)->method.drafter->lost_rows();
+    if (is_first) rows += (*entry)->parts.drafter->lost_rows();
   }
   return rows;
 }
 
 bool MethodTable::has_costs(const Drafter* drafter) const {
   return std::any_of(entries_.begin(), entries_.end(), [&](const auto& entry) {
-    return entry && entry->method.drafter.get() == drafter && !entry->method.costs.empty();
+    return entry && entry->parts.drafter.get() == drafter && !entry->parts.costs.empty();
   });
 }
 
 /// Those that a method with the same drafter has; null: there is none.
 std::shared_ptr<EstimatesByClass> MethodTable::estimates_of(const Method& method) const {
   const auto same = std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) {
-    return entry && entry->method.drafter == method.drafter;
+    return entry && entry->parts.drafter == method.drafter;
   });
   return same != entries_.end() ? (*same)->estimates : nullptr;
 }

@@ -17,7 +17,7 @@ using EstimatesByClass = std::vector<DrafterEstimates>;
 
 /// A method in use.
 struct MethodEntry {
-  Method method;
+  Method parts;
   std::shared_ptr<EstimatesByClass> estimates;  // shared by methods with the same drafter
   TapSet::Reader drafter_taps, policy_taps;
   bool sees_draws;   // the drafter does

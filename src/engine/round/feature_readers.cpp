@@ -22,16 +22,14 @@ void FeatureReaders::show_drafter(Sequence& sequence, const KeptRows& kept) {
   std::vector<TokenId> guide;
   const MethodEntry& method = sequence.method;
   if (taps_.wants(method.drafter_taps) || taps_.wants(method.policy_taps)) {
-    const ForwardResult& forward = kept.forward;
-    const View features =
-        features_of(forward.features, forward.first_feature_row[kept.part], kept.rows);
+    const View features = features_of(kept);
     committed.features = taps_.columns(method.drafter_taps, features);
     if (end_of(committed) == sequence.length()) {
       keep_policy_feature(sequence, taps_.columns(method.policy_taps, features));
     }
     guide = add_guide(sequence, kept, method.drafter_taps, committed);
   }
-  method.method.drafter->observe(*sequence.draft, committed);
+  method.parts.drafter->observe(*sequence.draft, committed);
   sequence.observed = end_of(committed);
 }
 
@@ -39,10 +37,7 @@ void FeatureReaders::show_listener(Sequence& sequence, const KeptRows& kept) {
   CommittedTokens committed = sequence.tokens_since(*sequence.watched);
   std::vector<TokenId> guide;
   if (taps_.wants(listener_taps_)) {
-    const ForwardResult& forward = kept.forward;
-    const View features =
-        features_of(forward.features, forward.first_feature_row[kept.part], kept.rows);
-    committed.features = taps_.columns(listener_taps_, features);
+    committed.features = taps_.columns(listener_taps_, features_of(kept));
     guide = add_guide(sequence, kept, listener_taps_, committed);
   }
   listener_->committed(sequence.id, committed);
@@ -79,6 +74,10 @@ void FeatureReaders::keep_policy_feature(Sequence& sequence, const View& feature
   sequence.feature.resize(static_cast<std::size_t>(features.cols));
   const View newest = features.row_range(features.rows - 1, 1);
   feature_fences_.push_back(backend_.download_async(newest, sequence.feature));
+}
+
+View FeatureReaders::features_of(const KeptRows& kept) {
+  return features_of(kept.forward.features, kept.forward.first_row[kept.part], kept.rows);
 }
 
 /// The features of `rows`, counted from row `first` of `all`: in place where they are neighbours,

@@ -53,6 +53,7 @@ class FeatureReaders {
   std::vector<TokenId> add_guide(const Sequence& sequence, const KeptRows& kept,
                                  TapSet::Reader reader, CommittedTokens& committed);
   void keep_policy_feature(Sequence& sequence, const View& features);
+  View features_of(const KeptRows& kept);
   View features_of(const View& all, int first, std::span<const NodeId> rows, int gathered = 0);
 
   Backend& backend_;

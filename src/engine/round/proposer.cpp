@@ -16,7 +16,7 @@ ForcedRoom forced_room(const Scheduled& entry, int vocabulary) {
   return {entry.context.rows_available, entry.context.levels_available, vocabulary};
 }
 
-Drafter& drafter_of(const Scheduled& entry) { return *entry.sequence->method.method.drafter; }
+Drafter& drafter_of(const Scheduled& entry) { return *entry.sequence->method.parts.drafter; }
 
 }  // namespace
 
@@ -25,7 +25,7 @@ void Proposer::propose(std::vector<Scheduled>& scheduled) {
   draft(scheduled);
   constrain(scheduled);
   cut(scheduled);
-  add_certain(scheduled);
+  restore_forced(scheduled);
 }
 
 /// Asks each policy how large its tree may be, within the room of cache and forward.
@@ -100,7 +100,7 @@ void Proposer::constrain(std::vector<Scheduled>& scheduled) {
 }
 
 /// Adds again what must follow the text: it is checked whatever the policy thinks of drafts.
-void Proposer::add_certain(std::vector<Scheduled>& scheduled) {
+void Proposer::restore_forced(std::vector<Scheduled>& scheduled) {
   change_constrained(scheduled, [this](Scheduled& entry) {
     Sequence& sequence = *entry.sequence;
     add_forced_at_root(entry.tree, *sequence.constraint, sequence.answer(),
@@ -125,15 +125,15 @@ void Proposer::change_constrained(std::vector<Scheduled>& scheduled, Change&& ch
 /// Cuts the trees to what is worth its rows: all policies offer before the first selects.
 void Proposer::cut(std::vector<Scheduled>& scheduled) {
   int drafted_rows = 0;
-  draft_rows_.begin_round();
+  row_budget_.begin_round();
   for (Scheduled& entry : scheduled) {
     ask_policy(entry, faults_,
-               [&](PolicyState& policy) { policy.offer(entry.tree, entry.context, draft_rows_); });
+               [&](PolicyState& policy) { policy.offer(entry.tree, entry.context, row_budget_); });
   }
   for (Scheduled& entry : scheduled) {
     entry.context.drafted_rows = drafted_rows;
     ask_policy(entry, faults_, [&](PolicyState& policy) {
-      policy.select(entry.tree, entry.plan, entry.context, draft_rows_);
+      policy.select(entry.tree, entry.plan, entry.context, row_budget_);
       expects(entry.tree.draft_nodes() <= entry.context.rows_available, "a tree within its plan");
     });
     drafted_rows += entry.tree.draft_nodes() * entry.sequence->streams();

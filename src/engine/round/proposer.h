@@ -30,7 +30,7 @@ class Proposer {
   void draft_with(Drafter& drafter, std::span<Scheduled* const> scheduled);
   void constrain(std::vector<Scheduled>& scheduled);
   void cut(std::vector<Scheduled>& scheduled);
-  void add_certain(std::vector<Scheduled>& scheduled);
+  void restore_forced(std::vector<Scheduled>& scheduled);
   template <typename Change>
   void change_constrained(std::vector<Scheduled>& scheduled, Change&& change);
 
@@ -38,7 +38,7 @@ class Proposer {
   int vocabulary_;
   KeptTime& kept_time_;
   Faults& faults_;
-  RowBudget draft_rows_;
+  RowBudget row_budget_;
 };
 
 }  // namespace talon

@@ -54,20 +54,25 @@ void Round::check(std::vector<Scheduled>& scheduled) {
     rows_ += count * entry.sequence->streams();
   }
   result_ = target_->forward(batch);
+  wait_for_forward();
+  for (std::size_t i = 0; i < scheduled.size() && !first_uses_.empty(); ++i) {
+    scheduled[i].first_uses =
+        std::span(first_uses_)
+            .subspan(static_cast<std::size_t>(result_.first_row[i]), batch[i].tokens.size());
+  }
+  logits_.begin(result_.logits, {[&scheduled] { return race_draws(scheduled); },
+                                 [&scheduled] { return rows_to_read(scheduled); }});
+  check_ms_ = kept_time_.ms(StepPart::check, watch.ms());
+}
+
+/// Waits for the rows, and for what was counted beside them.
+void Round::wait_for_forward() {
   first_uses_.resize(static_cast<std::size_t>(result_.first_uses.count));
   Fence counted;
   if (!first_uses_.empty())
     counted = model_.backend->download_async(result_.first_uses, first_uses_);
   model_.backend->synchronize();
   counted.wait();
-  for (std::size_t i = 0; i < scheduled.size() && !first_uses_.empty(); ++i) {
-    scheduled[i].first_uses = std::span(first_uses_)
-                                  .subspan(static_cast<std::size_t>(result_.first_feature_row[i]),
-                                           batch[i].tokens.size());
-  }
-  logits_.begin(result_.logits, {[&scheduled] { return race_draws(scheduled); },
-                                 [&scheduled] { return rows_to_read(scheduled); }});
-  check_ms_ = kept_time_.ms(StepPart::check, watch.ms());
 }
 
 void Round::accept(std::vector<Scheduled>& scheduled) {
@@ -89,10 +94,10 @@ void Round::for_each_draw(std::vector<Scheduled>& scheduled, Work&& work) {
 }
 
 VerifyResult Round::verify(Scheduled& entry, TargetRows& rows) {
+  Sequence& sequence = *entry.sequence;
   VerifyInput input;
   input.tree = &entry.tree;
   input.rows = &rows;
-  Sequence& sequence = *entry.sequence;
   input.committed = sequence.tokens;
   input.prompt_length = sequence.prompt_length();
   input.distortion = sequence.statistics.distortion;
@@ -102,20 +107,23 @@ VerifyResult Round::verify(Scheduled& entry, TargetRows& rows) {
   const bool sees_draws = method.sees_draws && entry.decodes && sequence.drafts();
   std::vector<TokenId> drawn(entry.tree.nodes.size(), -1);
   if (sees_draws) input.drawn = &drawn;
-  VerifyResult verdict = method.method.verifier->verify(input);
-  if (sees_draws) {
-    const auto show = [&] {
-      method.method.drafter->saw(*sequence.draft, entry.tree,
-                                 {[&](NodeId node) { return drawn_token(input, node); },
-                                  [&](NodeId node, std::span<const TokenId> others) {
-                                    return drawn_without(input, node, others);
-                                  }});
-    };
-    // What it may not ask for it does not see.
-    if (!faults_.contain(FaultOrigin::drafter, show) && !sequence.asked_enough())
-      drop_to_plain(sequence, faults_);
-  }
+  VerifyResult verdict = method.parts.verifier->verify(input);
+  if (sees_draws) show_draws(sequence, input);
   return verdict;
+}
+
+/// Shows the drafter what the target draws after nodes of the checked tree.
+void Round::show_draws(Sequence& sequence, const VerifyInput& input) {
+  const auto show = [&] {
+    sequence.method.parts.drafter->saw(*sequence.draft, *input.tree,
+                                       {[&](NodeId node) { return drawn_token(input, node); },
+                                        [&](NodeId node, std::span<const TokenId> others) {
+                                          return drawn_without(input, node, others);
+                                        }});
+  };
+  // What it may not ask for it does not see.
+  if (!faults_.contain(FaultOrigin::drafter, show) && !sequence.asked_enough())
+    drop_to_plain(sequence, faults_);
 }
 
 void Round::commit(std::vector<Scheduled>& scheduled) {
@@ -172,7 +180,7 @@ void Round::learn(std::vector<Scheduled>& scheduled) {
   if (granted_.prompts == 0) {
     faults_.contain(FaultOrigin::policy, [&] {
       costs_.observe_check(rows_, granted_.mean_position, check_ms_, granted_.all,
-                           texts_first(first_uses_, result_.first_feature_row));
+                           texts_first(first_uses_, result_.first_row));
     });
   }
   for (Scheduled& entry : scheduled) {

@@ -58,7 +58,9 @@ class Round {
  private:
   template <typename Work>
   void for_each_draw(std::vector<Scheduled>& scheduled, Work&& work);
+  void wait_for_forward();
   VerifyResult verify(Scheduled& entry, TargetRows& rows);
+  void show_draws(Sequence& sequence, const VerifyInput& input);
   void commit(Scheduled& entry, std::size_t index);
   void note_acceptance(Scheduled& entry);
   void learn(std::vector<Scheduled>& scheduled);

@@ -29,7 +29,7 @@ DraftJob draft_job_of(Scheduled& entry) {
   job.changes = &sequence.sampler.changes();
   job.penalties = &sequence.sampler.penalties_of({sequence.tokens, {}, sequence.prompt_length()});
   job.guidance = sequence.guidance();
-  job.races = sequence.method.method.verifier->drafts_may_know_noise();
+  job.races = sequence.method.parts.verifier->drafts_may_know_noise();
   return job;
 }
 
