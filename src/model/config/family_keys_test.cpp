@@ -2,11 +2,14 @@
 
 #include "io/test_files.h"
 #include "model/config/tensor_names.h"
-#include "model/config/test_gguf.h"
+#include "model/config/test_config.h"
 
 // What keys of single families mean, beside what all have in common.
 namespace talon::family_keys_test {
 namespace {
+
+using test::expect_refusal;
+using test::read_folder;
 
 using Rope = LayerPlan::Rope;
 
@@ -23,18 +26,10 @@ Json sizes(const std::string& type, const Json& more) {
   return json;
 }
 
-ModelConfig read(const Json& json) {
-  Checkpoint folder;
-  folder.format = CheckpointFormat::hugging_face;
-  folder.path = "some/model";
-  folder.metadata = json;
-  return read_model_config(folder);
-}
-
 using test::read_gguf;
 
 std::string refusal(const Json& json) {
-  return test::message_of([&] { read(json); });
+  return test::message_of([&] { read_folder(json); });
 }
 
 void expect_refusal(const Json& json, std::initializer_list<std::string_view> parts) {
@@ -60,13 +55,13 @@ TEST(Exaone4, TurnsEverywhereOrInWindowsAlone) {
   const auto turning = [](const ModelConfig& config) {
     return of_layers(config, [](const LayerPlan& plan) { return plan.rope == Rope::global; });
   };
-  EXPECT_EQ(windows(read(json)), (std::vector<int>{0, 0, 0, 0}));
-  EXPECT_EQ(turning(read(json)), (std::vector<bool>{true, true, true, true}));
+  EXPECT_EQ(windows(read_folder(json)), (std::vector<int>{0, 0, 0, 0}));
+  EXPECT_EQ(turning(read_folder(json)), (std::vector<bool>{true, true, true, true}));
   json.update({{"sliding_window", 32}, {"sliding_window_pattern", "LG"}});
-  EXPECT_EQ(windows(read(json)), (std::vector<int>{32, 0, 32, 0}));
-  EXPECT_EQ(turning(read(json)), (std::vector<bool>{true, false, true, false}));
+  EXPECT_EQ(windows(read_folder(json)), (std::vector<int>{32, 0, 32, 0}));
+  EXPECT_EQ(turning(read_folder(json)), (std::vector<bool>{true, false, true, false}));
   json["sliding_window_pattern"] = 3;
-  EXPECT_EQ(windows(read(json)), (std::vector<int>{32, 32, 0, 32}));
+  EXPECT_EQ(windows(read_folder(json)), (std::vector<int>{32, 32, 0, 32}));
   json["sliding_window_pattern"] = "LX";
   expect_refusal(json, {"sliding_window_pattern", "letters L and G"});
 }
@@ -95,7 +90,7 @@ TEST(Mimo, BothSpellingsAreOneModel) {
                  {{"full_attention", {{"rope_theta", 5e6}}},
                   {"sliding_attention", {{"rope_theta", 2e4}}}}}});
   for (const Json& json : {published, saved}) {
-    const ModelConfig config = read(json);
+    const ModelConfig config = read_folder(json);
     EXPECT_EQ(windows(config), (std::vector<int>{0, 17, 17, 0}));
     EXPECT_EQ(of_layers(config, [](const LayerPlan& plan) { return plan.kv_heads; }),
               (std::vector<int>{4, 8, 8, 4}));
@@ -125,7 +120,7 @@ TEST(Mimo, YarnIsRefusedWithABaseOf1OfWindowedLayers) {
                                       {"rope_scaling", {{"type", "yarn"}, {"factor", 4.0}}}});
   expect_refusal(json, {"layer 1", "more than 1 beside YaRN", "found 1"});
   json["swa_rope_theta"] = 1e4;
-  EXPECT_EQ(read(json).local_rope->scaling, RopeConfig::Scaling::yarn);
+  EXPECT_EQ(read_folder(json).local_rope->scaling, RopeConfig::Scaling::yarn);
 }
 
 /// Lists go on behind the layers with those that predict.
@@ -198,7 +193,7 @@ TEST(Gemma4, FullLayersHaveTheirHeadsInBothSpellings) {
   const Json full = {{"head_dim", 32}, {"num_key_value_heads", 2}};
   saved["per_layer_config"] = {{"1", full}, {"3", full}};
   for (const Json& json : {published, saved}) {
-    const ModelConfig config = read(json);
+    const ModelConfig config = read_folder(json);
     EXPECT_EQ(of_layers(config, [](const LayerPlan& plan) { return plan.head_dim; }),
               (std::vector<int>{16, 32, 16, 32}));
     EXPECT_EQ(of_layers(config, [](const LayerPlan& plan) { return plan.kv_heads; }),
@@ -211,7 +206,7 @@ TEST(Gemma4, FullLayersHaveTheirHeadsInBothSpellings) {
 
 TEST(Gemma4, TheLastLayerIsFullAndMissingKeysAreThoseOfTheClass) {
   Json json = sizes("gemma4_text", {{"use_bidirectional_attention", "vision"}});
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_EQ(windows(config), (std::vector<int>{512, 512, 512, 0}));
   EXPECT_EQ(config.plans[3].head_dim, 512);
   EXPECT_EQ(config.rope.base, 1e6);
@@ -229,7 +224,7 @@ TEST(Gemma4, TheUnifiedModelHasDefaultsOfItsOwn) {
   const Json nested = {{"model_type", "gemma4_unified"},
                        {"text_config", sizes("gemma4_unified_text")}};
   for (const Json& json : {nested, sizes("gemma4_unified_text")}) {
-    const ModelConfig config = read(json);
+    const ModelConfig config = read_folder(json);
     EXPECT_EQ(windows(config), (std::vector<int>{1024, 1024, 1024, 0}));
     EXPECT_EQ(config.plans[3].head_dim, 512);
     EXPECT_EQ(config.rope.base, 1e6);
@@ -239,8 +234,9 @@ TEST(Gemma4, TheUnifiedModelHasDefaultsOfItsOwn) {
 }
 
 TEST(Gemma3, HasTheKeyOfACapOfScoresButNoCap) {
-  EXPECT_EQ(read(sizes("gemma3_text", {{"attn_logit_softcapping", 25.0}})).plans[0].soft_cap, 0);
-  EXPECT_EQ(read(sizes("gemma2", {{"attn_logit_softcapping", 25.0}})).plans[0].soft_cap, 25);
+  EXPECT_EQ(read_folder(sizes("gemma3_text", {{"attn_logit_softcapping", 25.0}})).plans[0].soft_cap,
+            0);
+  EXPECT_EQ(read_folder(sizes("gemma2", {{"attn_logit_softcapping", 25.0}})).plans[0].soft_cap, 25);
 }
 
 Json llama4(const Json& more) {
@@ -252,10 +248,11 @@ Json llama4(const Json& more) {
 
 TEST(Llama4, ListsOfLayersWin) {
   const auto chunks = [](const Json& more) {
-    return of_layers(read(llama4(more)), [](const LayerPlan& plan) { return plan.chunk; });
+    return of_layers(read_folder(llama4(more)), [](const LayerPlan& plan) { return plan.chunk; });
   };
   const auto mixed = [](const Json& more) {
-    return of_layers(read(llama4(more)), [](const LayerPlan& plan) { return plan.experts.count; });
+    return of_layers(read_folder(llama4(more)),
+                     [](const LayerPlan& plan) { return plan.experts.count; });
   };
   EXPECT_EQ(chunks(Json::object()), (std::vector<int>{8192, 8192, 8192, 0}));
   EXPECT_EQ(chunks({{"no_rope_layer_interval", 2}}), (std::vector<int>{8192, 0, 8192, 0}));
@@ -270,7 +267,7 @@ TEST(Llama4, ListsOfLayersWin) {
 
 TEST(Llama4, ExpertsMayLieOneByOne) {
   const TensorNames names =
-      TensorNames::of(CheckpointFormat::hugging_face, read(llama4(Json::object())));
+      TensorNames::of(CheckpointFormat::hugging_face, read_folder(llama4(Json::object())));
   const std::string experts = "model.layers.{}.feed_forward.experts.";
   EXPECT_EQ(names.expert_gate, experts + "{}.gate_proj");
   EXPECT_EQ(names.expert_up, experts + "{}.up_proj");
@@ -284,13 +281,13 @@ TEST(Ministral3, ScalesQueriesInBothSpellingsUnlessBy0) {
       {"mscale", 1},         {"mscale_all_dim", 1}, {"llama_4_scaling_beta", 0.25}};
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     Json json = sizes("ministral3", {{key, scaling}});
-    const ModelConfig config = read(json);
+    const ModelConfig config = read_folder(json);
     EXPECT_TRUE(config.plans[0].scales_queries) << key;
     EXPECT_EQ(config.query_scaling.beta, 0.25) << key;
     EXPECT_EQ(config.query_scaling.floor, 128) << key;
     EXPECT_EQ(config.rope.attention_factor, 1) << key;
     json[key]["llama_4_scaling_beta"] = 0;
-    EXPECT_FALSE(read(json).plans[0].scales_queries) << key;
+    EXPECT_FALSE(read_folder(json).plans[0].scales_queries) << key;
   }
 }
 
@@ -298,7 +295,7 @@ TEST(Mistral4, ScalesQueriesOfLatentsAndChoosesExpertsByASoftmax) {
   const Json latents = Json::parse(R"({"kv_lora_rank": 16, "qk_nope_head_dim": 8, "v_head_dim": 8,
       "qk_rope_head_dim": 8, "n_routed_experts": 4, "num_experts_per_tok": 2,
       "moe_intermediate_size": 32})");
-  const ModelConfig config = read(sizes("mistral4", latents));
+  const ModelConfig config = read_folder(sizes("mistral4", latents));
   EXPECT_TRUE(config.plans[0].scales_queries);
   EXPECT_EQ(config.query_scaling.floor, 8192);
   EXPECT_EQ(config.plans[0].latent.kv_rank, 16);
@@ -313,50 +310,50 @@ TEST(QwenMoe, WindowsWithoutAListAreThoseOfTheClass) {
                          {"moe_intermediate_size", 32},
                          {"shared_expert_intermediate_size", 32},
                          {"max_window_layers", 3}};
-  EXPECT_EQ(windows(read(sizes("qwen3_moe", windowed))), (std::vector<int>{9, 9, 9, 9}));
-  EXPECT_EQ(windows(read(sizes("qwen2_moe", windowed))), (std::vector<int>{9, 0, 9, 0}));
-  EXPECT_EQ(windows(read(sizes("qwen2", windowed))), (std::vector<int>{0, 0, 0, 9}));
+  EXPECT_EQ(windows(read_folder(sizes("qwen3_moe", windowed))), (std::vector<int>{9, 9, 9, 9}));
+  EXPECT_EQ(windows(read_folder(sizes("qwen2_moe", windowed))), (std::vector<int>{9, 0, 9, 0}));
+  EXPECT_EQ(windows(read_folder(sizes("qwen2", windowed))), (std::vector<int>{0, 0, 0, 9}));
   Json plain = sizes("qwen2_moe", windowed);
-  EXPECT_TRUE(read(plain).plans[0].qkv_bias);
+  EXPECT_TRUE(read_folder(plain).plans[0].qkv_bias);
   plain["qkv_bias"] = false;
-  EXPECT_FALSE(read(plain).plans[0].qkv_bias);
+  EXPECT_FALSE(read_folder(plain).plans[0].qkv_bias);
 }
 
 TEST(SmolLm3, WindowsWithoutAListAreThoseOfLayersThatDoNotTurn) {
   const Json windowed = {{"use_sliding_window", true}, {"sliding_window", 9}};
-  EXPECT_EQ(windows(read(sizes("smollm3", windowed))), (std::vector<int>{0, 0, 0, 9}));
+  EXPECT_EQ(windows(read_folder(sizes("smollm3", windowed))), (std::vector<int>{0, 0, 0, 9}));
 }
 
 TEST(PartialRotation, IsRefusedWhereTheClassOfAFamilyPassesOverIt) {
   const Json half = {{"partial_rotary_factor", 0.5}};
   expect_refusal(sizes("llama", half), {"partial_rotary_factor", "heads of llama turn whole"});
   expect_refusal(sizes("llama", {{"rope_parameters", half}}), {"found 0.5"});
-  EXPECT_EQ(read(sizes("phi3", half)).rope.rotary, 8);
+  EXPECT_EQ(read_folder(sizes("phi3", half)).rope.rotary, 8);
 }
 
 TEST(MissingKeys, AreThoseOfTheFamilysClass) {
-  const auto epsilon = [](const char* type) { return read(sizes(type)).norm_epsilon; };
+  const auto epsilon = [](const char* type) { return read_folder(sizes(type)).norm_epsilon; };
   EXPECT_EQ(epsilon("llama"), 1e-6F);
   for (const char* type : {"phi3", "olmo2", "olmo3", "cohere2", "starcoder2", "gpt_neox"}) {
     EXPECT_EQ(epsilon(type), 1e-5F) << type;
   }
-  EXPECT_EQ(read(sizes("glm4")).norm_epsilon, 1.5625e-7F);
-  EXPECT_TRUE(read(sizes("glm4")).qkv_bias);
-  EXPECT_EQ(read(sizes("gpt_neox")).rope.rotary, 4);
-  EXPECT_EQ(read(sizes("gpt_neox", {{"rotary_pct", 0.5}})).rope.rotary, 8);
-  EXPECT_EQ(read(sizes("smollm3")).rope.base, 2e6);
-  EXPECT_EQ(read(sizes("gemma2")).plans[0].soft_cap, 50);
-  EXPECT_EQ(read(sizes("gemma2", {{"final_logit_softcapping", nullptr}})).logit_cap, 0);
-  EXPECT_EQ(read(sizes("gemma2")).plans[0].window, 4096);
-  const ModelConfig ministral = read(sizes("ministral3"));
+  EXPECT_EQ(read_folder(sizes("glm4")).norm_epsilon, 1.5625e-7F);
+  EXPECT_TRUE(read_folder(sizes("glm4")).qkv_bias);
+  EXPECT_EQ(read_folder(sizes("gpt_neox")).rope.rotary, 4);
+  EXPECT_EQ(read_folder(sizes("gpt_neox", {{"rotary_pct", 0.5}})).rope.rotary, 8);
+  EXPECT_EQ(read_folder(sizes("smollm3")).rope.base, 2e6);
+  EXPECT_EQ(read_folder(sizes("gemma2")).plans[0].soft_cap, 50);
+  EXPECT_EQ(read_folder(sizes("gemma2", {{"final_logit_softcapping", nullptr}})).logit_cap, 0);
+  EXPECT_EQ(read_folder(sizes("gemma2")).plans[0].window, 4096);
+  const ModelConfig ministral = read_folder(sizes("ministral3"));
   EXPECT_EQ(ministral.rope.factor, 16);
   EXPECT_EQ(ministral.query_scaling.floor, 16384);
   const Json experts = {{"num_local_experts", 8}, {"num_experts_per_tok", 2}};
   Json gpt_oss = sizes("gpt_oss", experts);
-  EXPECT_EQ(read(gpt_oss).rope.factor, 32);
-  EXPECT_EQ(read(gpt_oss).rope.base, 1.5e5);
+  EXPECT_EQ(read_folder(gpt_oss).rope.factor, 32);
+  EXPECT_EQ(read_folder(gpt_oss).rope.base, 1.5e5);
   gpt_oss["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 2.0}};
-  EXPECT_EQ(read(gpt_oss).rope.scaling, RopeConfig::Scaling::linear);
+  EXPECT_EQ(read_folder(gpt_oss).rope.scaling, RopeConfig::Scaling::linear);
 }
 
 /// As published: heads of latents have sizes of their own, which need not divide the model's.
@@ -374,7 +371,7 @@ TEST(Glm47Flash, HasMoreHeadsThanDivideItsWidth) {
                                       {"num_experts_per_tok", 4},
                                       {"moe_intermediate_size", 1536}});
   json.erase("head_dim");
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_EQ(config.plans[0].head_dim, 576);
   EXPECT_EQ(config.plans[0].latent.output_dim, 256);
   json.erase("kv_lora_rank");
@@ -390,16 +387,16 @@ TEST(Qwen35, StatesWhoseValuesNoIntCountsAreRefused) {
   expect_refusal(sizes("qwen3_5", huge), {"layer 0", "131072 columns", "found 4194304"});
   Json keys = sizes("qwen3_5", huge);
   keys["linear_value_head_dim"] = 32;
-  EXPECT_EQ(read(keys).plans[0].recurrent.width(), 131072);
+  EXPECT_EQ(read_folder(keys).plans[0].recurrent.width(), 131072);
   keys["linear_num_key_heads"] = 256;
   expect_refusal(keys, {"layer 0", "131072 columns", "found 262144"});
 }
 
 TEST(GptOss, MayHaveNoBiases) {
   Json json = sizes("gpt_oss", {{"num_local_experts", 8}, {"num_experts_per_tok", 2}});
-  EXPECT_TRUE(read(json).plans[0].output_bias);
+  EXPECT_TRUE(read_folder(json).plans[0].output_bias);
   json["attention_bias"] = false;
-  EXPECT_FALSE(read(json).plans[0].output_bias || read(json).plans[0].qkv_bias);
+  EXPECT_FALSE(read_folder(json).plans[0].output_bias || read_folder(json).plans[0].qkv_bias);
 }
 
 }  // namespace

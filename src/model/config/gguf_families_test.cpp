@@ -4,7 +4,7 @@
 
 #include "io/test_files.h"
 #include "model/config/tensor_names.h"
-#include "model/config/test_gguf.h"
+#include "model/config/test_config.h"
 
 // What GGUF files of single families leave out or say in other ways.
 namespace talon::gguf_families_test {

@@ -2,22 +2,16 @@
 
 #include "io/test_files.h"
 #include "model/config/tensor_names.h"
+#include "model/config/test_config.h"
 
 // How makers and transformers spell the keys of single families, where one of them has its own way.
 namespace talon::published_keys_test {
 namespace {
 
-ModelConfig read(const Json& json, std::vector<StoredTensor> tensors = {}) {
-  Checkpoint folder;
-  folder.format = CheckpointFormat::hugging_face;
-  folder.path = "some/model";
-  folder.metadata = json;
-  folder.tensors = std::move(tensors);
-  return read_model_config(folder);
-}
+using test::read_folder;
 
 std::string refusal(const Json& json) {
-  return test::message_of([&] { read(json); });
+  return test::message_of([&] { read_folder(json); });
 }
 
 Json sizes(const std::string& type, const Json& more) {
@@ -34,13 +28,13 @@ TEST(Olmo3, WindowedLayersMayHaveABaseOfTheirOwn) {
                      {"rope_theta", 2e5},
                      {"factor", 8.0},
                      {"original_max_position_embeddings", 512}};
-  const ModelConfig one = read(sizes("olmo3", {{"rope_parameters", yarn}}));
+  const ModelConfig one = read_folder(sizes("olmo3", {{"rope_parameters", yarn}}));
   ASSERT_TRUE(one.local_rope);
   EXPECT_EQ(one.local_rope->base, 2e5);
   EXPECT_EQ(one.local_rope->scaling, RopeConfig::Scaling::none);
   const Json kinds = {{"full_attention", yarn},
                       {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 3e4}}}};
-  const ModelConfig both = read(sizes("olmo3", {{"rope_parameters", kinds}}));
+  const ModelConfig both = read_folder(sizes("olmo3", {{"rope_parameters", kinds}}));
   EXPECT_EQ(both.rope.base, 2e5);
   EXPECT_EQ(both.rope.scaling, RopeConfig::Scaling::yarn);
   ASSERT_TRUE(both.local_rope);
@@ -69,7 +63,8 @@ TEST(KimiK2, IsReadAsDeepSeekV3) {
                    {"topk_method", "noaux_tc"}});
   const StoredTensor embedding{
       "language_model.model.embed_tokens.weight", StorageType::f32, {512, 64}, {}};
-  const ModelConfig config = read({{"model_type", "kimi_k25"}, {"text_config", text}}, {embedding});
+  const ModelConfig config =
+      read_folder({{"model_type", "kimi_k25"}, {"text_config", text}}, {embedding});
   EXPECT_EQ(config.plans[0].latent.kv_rank, 32);
   EXPECT_EQ(config.plans[0].intermediate, 172);
   EXPECT_EQ(config.plans[1].experts.count, 8);
@@ -92,7 +87,7 @@ TEST(RopeScaling, TheOriginalContextMayStandBesideIt) {
     const auto original = [&](const Json& more) {
       Json json = sizes("llama", {{"rope_scaling", scaling}});
       json.update(more);
-      return read(json).rope.original_context;
+      return read_folder(json).rope.original_context;
     };
     EXPECT_EQ(original(Json::object()), 4096);
     EXPECT_EQ(original({{"original_max_position_embeddings", 512}}), 512);
@@ -104,18 +99,19 @@ TEST(RopeScaling, TheOriginalContextMayStandBesideIt) {
 
 /// As of a small model for which nobody chose others.
 TEST(Tokens, OfTheClassThatTheModelHasNotArePassedOver) {
-  const ModelConfig olmo = read(sizes("olmo2", {{"eos_token_id", 50279}, {"bos_token_id", 50256}}));
+  const ModelConfig olmo =
+      read_folder(sizes("olmo2", {{"eos_token_id", 50279}, {"bos_token_id", 50256}}));
   EXPECT_TRUE(olmo.end_tokens.empty());
   EXPECT_FALSE(olmo.start_token);
   const Json several = {{"eos_token_id", {7, 151336}}};
-  EXPECT_EQ(read(sizes("glm4", several)).end_tokens, std::vector<TokenId>{7});
+  EXPECT_EQ(read_folder(sizes("glm4", several)).end_tokens, std::vector<TokenId>{7});
 }
 
 /// transformers makes all numbers as long as the largest.
 TEST(Gemma4, NumbersOfLayersMayBeginWithZeros) {
   Json json = sizes("gemma4_text", {{"num_hidden_layers", 12}, {"hidden_size_per_layer_input", 0}});
   json["per_layer_config"] = {{"05", {{"head_dim", 32}}}, {"11", {{"head_dim", 32}}}};
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_EQ(config.plans[5].head_dim, 32);
   EXPECT_EQ(config.plans[11].head_dim, 32);
   EXPECT_EQ(config.plans[0].head_dim, 16);
@@ -124,7 +120,7 @@ TEST(Gemma4, NumbersOfLayersMayBeginWithZeros) {
 TEST(OwnLayers, AreRefusedOfFamiliesThatHaveNone) {
   for (const char* type : {"llama", "mistral", "qwen3"}) {
     Json json = sizes(type, {{"per_layer_config", Json::object()}});
-    EXPECT_EQ(read(json).layers, 4) << type;
+    EXPECT_EQ(read_folder(json).layers, 4) << type;
     json["per_layer_config"]["1"] = {{"sliding_window", 16}};
     EXPECT_NE(refusal(json).find("\"per_layer_config\": expected nothing"), std::string::npos)
         << refusal(json);
@@ -134,7 +130,7 @@ TEST(OwnLayers, AreRefusedOfFamiliesThatHaveNone) {
 /// As some versions of transformers save them: without what equals the defaults of the class.
 TEST(TextModels, BelowOthersMayLackTheSizesOfTheirClass) {
   const auto read_text = [](const Json& text) {
-    return read({{"model_type", "llava"}, {"text_config", text}});
+    return read_folder({{"model_type", "llava"}, {"text_config", text}});
   };
   const ModelConfig vicuna =
       read_text({{"model_type", "llama"}, {"vocab_size", 32064}, {"rms_norm_eps", 1e-5}});
@@ -165,7 +161,7 @@ TEST(Ministral, LayersHaveTheWindowThatAreListedElseAll) {
   Json json = sizes("ministral", {{"sliding_window", 9}});
   const auto windows = [&] {
     std::vector<int> all;
-    for (const LayerPlan& plan : read(json).plans) all.push_back(plan.window);
+    for (const LayerPlan& plan : read_folder(json).plans) all.push_back(plan.window);
     return all;
   };
   EXPECT_EQ(windows(), (std::vector<int>{9, 9, 9, 9}));
@@ -183,7 +179,7 @@ TEST(Phi3, FactorsOfFrequenciesMayHaveOtherNames) {
   json["rope_scaling"] = {{"short_factor", factors}, {"long_factor", factors}};
   for (const char* type : {"longrope", "su", "yarn"}) {
     json["rope_scaling"]["type"] = type;
-    const ModelConfig config = read(json);
+    const ModelConfig config = read_folder(json);
     EXPECT_EQ(config.rope.scaling, RopeConfig::Scaling::longrope) << type;
     EXPECT_EQ(config.rope.original_context, 4096) << type;
     EXPECT_EQ(config.rope.long_divisors, factors) << type;
@@ -193,7 +189,7 @@ TEST(Phi3, FactorsOfFrequenciesMayHaveOtherNames) {
 TEST(GptOss, AnotherSlopeOfItsGateIsRefused) {
   Json json = sizes("gpt_oss", {{"num_local_experts", 8}, {"num_experts_per_tok", 2}});
   json["swiglu_alpha"] = 1.702;
-  EXPECT_EQ(read(json).layers, 4);
+  EXPECT_EQ(read_folder(json).layers, 4);
   json["swiglu_alpha"] = 1.5;
   EXPECT_NE(refusal(json).find("\"swiglu_alpha\": expected 1.702, found 1.5"), std::string::npos)
       << refusal(json);
@@ -203,7 +199,7 @@ TEST(GptOss, AnotherSlopeOfItsGateIsRefused) {
 TEST(ListsOfLayers, MayGoOnBehindTheLastOne) {
   const auto turning = [](const Json& json) {
     std::vector<bool> all;
-    for (const LayerPlan& plan : read(json).plans)
+    for (const LayerPlan& plan : read_folder(json).plans)
       all.push_back(plan.rope != LayerPlan::Rope::none);
     return all;
   };
@@ -213,8 +209,8 @@ TEST(ListsOfLayers, MayGoOnBehindTheLastOne) {
   llama4.update(
       {{"intermediate_size_mlp", 96}, {"num_local_experts", 4}, {"moe_layers", {1, 3, 5}}});
   EXPECT_EQ(turning(llama4), (std::vector<bool>{false, true, true, false}));
-  EXPECT_EQ(read(llama4).plans[3].experts.count, 4);
-  EXPECT_EQ(read(llama4).plans[2].experts.count, 0);
+  EXPECT_EQ(read_folder(llama4).plans[3].experts.count, 4);
+  EXPECT_EQ(read_folder(llama4).plans[2].experts.count, 0);
   EXPECT_NE(refusal(sizes("smollm3", {{"no_rope_layers", {0, 1, 1}}})).find("4 values"),
             std::string::npos);
 }
@@ -222,7 +218,7 @@ TEST(ListsOfLayers, MayGoOnBehindTheLastOne) {
 TEST(QwenVl, MissingKeysAreThoseOfTheClassOfItsText) {
   for (const char* type : {"qwen2_vl", "qwen2_5_vl"}) {
     const Json text = sizes(std::string(type) + "_text", Json::object());
-    const ModelConfig config = read({{"model_type", type}, {"text_config", text}});
+    const ModelConfig config = read_folder({{"model_type", type}, {"text_config", text}});
     EXPECT_EQ(config.norm_epsilon, 1e-5F) << type;
     EXPECT_EQ(config.rope.base, 1e6) << type;
   }
@@ -231,7 +227,7 @@ TEST(QwenVl, MissingKeysAreThoseOfTheClassOfItsText) {
 TEST(Gemma1, IsGemma2WithTheNormsOfLlamaAndWithoutCapsAndWindows) {
   Json json = sizes("gemma", {{"hidden_act", "gelu"}});  // which its makers approximate
   json.erase("head_dim");
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_TRUE(config.tied_output);
   EXPECT_TRUE(config.forms.norm_plus_one);
   EXPECT_EQ(config.embedding_scale, 8);
@@ -247,14 +243,14 @@ TEST(Gemma1, IsGemma2WithTheNormsOfLlamaAndWithoutCapsAndWindows) {
   json["hidden_activation"] = "gelu";
   EXPECT_NE(refusal(json).find("hidden_activation"), std::string::npos) << refusal(json);
   json["hidden_activation"] = "gelu_pytorch_tanh";
-  EXPECT_EQ(read(json).hidden, 64);
+  EXPECT_EQ(read_folder(json).hidden, 64);
   json["use_bidirectional_attention"] = true;
   EXPECT_NE(refusal(json).find("use_bidirectional"), std::string::npos) << refusal(json);
 }
 
 TEST(Cohere1, TurnsInAllLayersAndNamesItsContextTwice) {
   Json json = sizes("cohere", {{"logit_scale", 0.25}, {"model_max_length", 131072}});
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_TRUE(config.tied_output);
   EXPECT_TRUE(config.interleaved_rope);
   EXPECT_EQ(config.logit_scale, 0.25F);
@@ -270,13 +266,13 @@ TEST(Cohere1, TurnsInAllLayersAndNamesItsContextTwice) {
   const TensorNames names = TensorNames::of(CheckpointFormat::hugging_face, config);
   EXPECT_EQ(names.ffn_norm, names.attention_norm);
   json.erase("model_max_length");  // as of Aya 23
-  EXPECT_EQ(read(json).context, 4096);
+  EXPECT_EQ(read_folder(json).context, 4096);
   EXPECT_EQ(config.plans[0].head_norm, LayerPlan::HeadNorm::none);
 }
 
 TEST(CommandRPlus, HasALayerNormWithoutABiasForEachHead) {
   Json json = sizes("cohere", {{"use_qk_norm", true}});
-  for (const LayerPlan& plan : read(json).plans) {
+  for (const LayerPlan& plan : read_folder(json).plans) {
     EXPECT_EQ(plan.head_norm, LayerPlan::HeadNorm::layer_per_head);
     EXPECT_FALSE(plan.head_norm_bias);
   }
@@ -287,7 +283,7 @@ TEST(CommandRPlus, HasALayerNormWithoutABiasForEachHead) {
 }
 
 TEST(Glm, IsGlm4WithTheNormsOfLlama) {
-  const ModelConfig config = read(sizes("glm", Json::object()));
+  const ModelConfig config = read_folder(sizes("glm", Json::object()));
   EXPECT_TRUE(config.interleaved_rope);
   EXPECT_TRUE(config.forms.fused_gate_up);
   EXPECT_EQ(config.rope.rotary, 8);
@@ -295,13 +291,13 @@ TEST(Glm, IsGlm4WithTheNormsOfLlama) {
   EXPECT_TRUE(config.plans[0].qkv_bias);
   EXPECT_FALSE(config.plans[0].output_bias);
   EXPECT_FALSE(config.plans[0].post_norms);
-  EXPECT_TRUE(read(sizes("glm4", Json::object())).plans[0].post_norms);
+  EXPECT_TRUE(read_folder(sizes("glm4", Json::object())).plans[0].post_norms);
   const TensorNames names = TensorNames::of(CheckpointFormat::hugging_face, config);
   EXPECT_EQ(names.ffn_norm, "model.layers.{}.post_attention_layernorm");
 }
 
 TEST(StableLm, HasBiasesOfNormsAndMaybeOfQueriesKeysAndValues) {
-  const ModelConfig config = read(sizes("stablelm", {{"use_qkv_bias", true}}));
+  const ModelConfig config = read_folder(sizes("stablelm", {{"use_qkv_bias", true}}));
   EXPECT_EQ(config.rope.rotary, 4);
   EXPECT_EQ(config.norm_epsilon, 1e-5F);
   EXPECT_TRUE(config.final_norm_bias);
@@ -310,14 +306,14 @@ TEST(StableLm, HasBiasesOfNormsAndMaybeOfQueriesKeysAndValues) {
   EXPECT_EQ(plan.activation, InputTransform::silu_gate);
   EXPECT_TRUE(plan.norm_bias && plan.qkv_bias);
   EXPECT_FALSE(plan.output_bias || plan.mlp_bias || plan.parallel);
-  EXPECT_FALSE(read(sizes("stablelm", Json::object())).plans[0].qkv_bias);
+  EXPECT_FALSE(read_folder(sizes("stablelm", Json::object())).plans[0].qkv_bias);
   const TensorNames names = TensorNames::of(CheckpointFormat::hugging_face, config);
   EXPECT_EQ(names.ffn_norm, "model.layers.{}.post_attention_layernorm");
 }
 
 TEST(StableLm, Of12BNormsHeadsAndHasOneNormForBothHalves) {
   const Json keys = {{"qk_layernorm", true}, {"use_parallel_residual", true}};
-  const ModelConfig config = read(sizes("stablelm", keys));
+  const ModelConfig config = read_folder(sizes("stablelm", keys));
   for (const LayerPlan& plan : config.plans) {
     EXPECT_EQ(plan.head_norm, LayerPlan::HeadNorm::layer_per_head);
     EXPECT_TRUE(plan.parallel && plan.norm_bias);
@@ -340,7 +336,7 @@ void expect_refused(Json json, const char* key, const Json& value) {
 
 TEST(Arcee, IsLlamaWithANetworkWithoutAGate) {
   const Json json = sizes("arcee", {{"hidden_act", "relu2"}});
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_EQ(config.norm_epsilon, 1e-5F);
   const LayerPlan& plan = config.plans[0];
   EXPECT_EQ(plan.activation, InputTransform::relu_squared);
@@ -354,7 +350,7 @@ TEST(Arcee, IsLlamaWithANetworkWithoutAGate) {
 
 TEST(Nemotron, HoldsLayerNormsLess1AndTurnsHalfOfAHead) {
   const Json json = sizes("nemotron", Json::object());
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_EQ(config.norm_epsilon, 1e-5F);
   EXPECT_EQ(config.rope.rotary, 8);
   EXPECT_TRUE(config.forms.norm_plus_one && config.final_norm_bias);
@@ -366,7 +362,7 @@ TEST(Nemotron, HoldsLayerNormsLess1AndTurnsHalfOfAHead) {
   EXPECT_FALSE(plan.qkv_bias || plan.output_bias || plan.mlp_bias || plan.parallel);
   Json other = json;
   other["norm_eps"] = 1e-3;
-  EXPECT_EQ(read(other).norm_epsilon, 1e-3F);
+  EXPECT_EQ(read_folder(other).norm_epsilon, 1e-3F);
   expect_refused(json, "norm_eps", 2);
   expect_refused(json, "hidden_act", "gelu");
   expect_refused(json, "partial_rotary_factor", 0.1);  // one column
@@ -376,14 +372,14 @@ TEST(MlpBias, IsReadOfFamiliesWhoseNetworksMayHaveBiases) {
   for (const char* family : {"llama", "arcee", "nemotron"}) {
     Json json = sizes(family, {{"mlp_bias", true}});
     if (json["model_type"] != "llama") json["hidden_act"] = "relu2";
-    for (const LayerPlan& plan : read(json).plans) EXPECT_TRUE(plan.mlp_bias) << family;
+    for (const LayerPlan& plan : read_folder(json).plans) EXPECT_TRUE(plan.mlp_bias) << family;
   }
   expect_refused(sizes("qwen2", Json::object()), "mlp_bias", true);
 }
 
 TEST(Phi2, HasBiasesEverywhereAndOneNormForBothHalves) {
   const Json json = sizes("phi", {{"hidden_act", "gelu_new"}});
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_EQ(config.norm_epsilon, 1e-5F);
   EXPECT_EQ(config.rope.rotary, 8);
   EXPECT_TRUE(config.final_norm_bias && config.output_matrix_bias);
@@ -401,7 +397,7 @@ TEST(Phi2, HasBiasesEverywhereAndOneNormForBothHalves) {
   expect_refused(json, "hidden_act", "gelu");
   expect_refused(json, "qk_layernorm", "yes");
   EXPECT_FALSE(plan.head_norm_bias);
-  const LayerPlan with = read(sizes("phi", {{"qk_layernorm", true}})).plans[3];
+  const LayerPlan with = read_folder(sizes("phi", {{"qk_layernorm", true}})).plans[3];
   EXPECT_EQ(with.head_norm, LayerPlan::HeadNorm::layer_per_head);
   EXPECT_TRUE(with.head_norm_bias && with.parallel);
   EXPECT_EQ(names.q_norm, "model.layers.{}.self_attn.q_layernorm");
@@ -409,7 +405,7 @@ TEST(Phi2, HasBiasesEverywhereAndOneNormForBothHalves) {
 
 TEST(MiniCpm, MultipliersAreThoseOfGraniteUnderOtherNames) {
   Json json = sizes("minicpm", {{"scale_emb", 12}, {"scale_depth", 1.4}, {"dim_model_base", 16}});
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_TRUE(config.tied_output);
   EXPECT_EQ(config.embedding_scale, 12);
   EXPECT_EQ(config.logit_scale, 0.25F);
@@ -422,13 +418,14 @@ TEST(MiniCpm, MultipliersAreThoseOfGraniteUnderOtherNames) {
 TEST(Hunyuan, NormsHeadsBehindTheRotationWhoseBaseIsStretched) {
   const Json scaling = {{"type", "dynamic"}, {"alpha", 1000.0}, {"factor", 1.0}};
   Json json = sizes("hunyuan_v1_dense", {{"head_dim", 128}});
-  EXPECT_EQ(read(json).rope.base, 10000);
+  EXPECT_EQ(read_folder(json).rope.base, 10000);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     Json stretched = json;
     stretched[key] = scaling;
-    EXPECT_NEAR(read(stretched).rope.base, 11158839.9, 1) << key;  // 1e4 * 1000 ^ (128 / 126)
+    EXPECT_NEAR(read_folder(stretched).rope.base, 11158839.9, 1)
+        << key;  // 1e4 * 1000 ^ (128 / 126)
   }
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_EQ(config.norm_epsilon, 1e-5F);
   EXPECT_EQ(config.plans[0].head_norm, LayerPlan::HeadNorm::after_rope);
   EXPECT_TRUE(config.plans[0].head_norm_weights);

@@ -4,11 +4,14 @@
 
 #include "io/test_files.h"
 #include "model/config/tensor_names.h"
-#include "model/config/test_gguf.h"
+#include "model/config/test_config.h"
 
 // Families of 2025 and later: keys that the recorded models do not have, and those of GGUF files.
 namespace talon::later_families_test {
 namespace {
+
+using test::expect_refusal;
+using test::read_folder;
 
 using HeadNorm = LayerPlan::HeadNorm;
 using Rope = LayerPlan::Rope;
@@ -23,19 +26,6 @@ Json folder(const std::string& type, const Json& more) {
       {"moe_intermediate_size", 24}, {"num_experts", 8},         {"num_experts_per_tok", 2}};
   json.update(more);
   return json;
-}
-
-ModelConfig read(const Json& json) {
-  Checkpoint checkpoint;
-  checkpoint.format = CheckpointFormat::hugging_face;
-  checkpoint.path = "some/model";
-  checkpoint.metadata = json;
-  return read_model_config(checkpoint);
-}
-
-void expect_refusal(const Json& json, std::string_view part) {
-  const std::string message = test::message_of([&] { read(json); });
-  EXPECT_NE(message.find(part), std::string::npos) << message << "\nlacks: " << part;
 }
 
 std::vector<int> windows(const ModelConfig& config) {
@@ -59,7 +49,7 @@ std::vector<bool> mixed(const ModelConfig& config) {
 /// As published: the older spelling of the rotation. Without one it is that of the class.
 TEST(Apertus, HasAnActivationOfItsOwnAndLlama3sRotation) {
   Json json = folder("apertus", {{"hidden_act", "xielu"}, {"rope_theta", 12000000}});
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_EQ(config.plans[0].activation, InputTransform::xielu);
   EXPECT_EQ(config.plans[3].head_norm, HeadNorm::per_head);
   EXPECT_EQ(config.rope.scaling, RopeConfig::Scaling::llama3);
@@ -69,19 +59,19 @@ TEST(Apertus, HasAnActivationOfItsOwnAndLlama3sRotation) {
   EXPECT_EQ(layer_tensor(names.activation, 2, "alpha_p"), "model.layers.2.mlp.act_fn.alpha_p");
   EXPECT_EQ(layer_tensor(names.ffn_norm, 2), "model.layers.2.feedforward_layernorm.weight");
   json["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 2.0}};
-  EXPECT_EQ(read(json).rope.scaling, RopeConfig::Scaling::linear);
+  EXPECT_EQ(read_folder(json).rope.scaling, RopeConfig::Scaling::linear);
   json["qk_norm"] = false;
   expect_refusal(json, "qk_norm");
 }
 
 TEST(InternLm3, BiasesHaveNamesOfTheirOwn) {
   Json json = folder("internlm3", {{"qkv_bias", true}, {"bias", false}});
-  EXPECT_TRUE(read(json).plans[0].qkv_bias);
-  EXPECT_FALSE(read(json).plans[0].output_bias || read(json).plans[0].mlp_bias);
+  EXPECT_TRUE(read_folder(json).plans[0].qkv_bias);
+  EXPECT_FALSE(read_folder(json).plans[0].output_bias || read_folder(json).plans[0].mlp_bias);
   json["bias"] = true;
-  EXPECT_TRUE(read(json).plans[0].output_bias && read(json).plans[0].mlp_bias);
+  EXPECT_TRUE(read_folder(json).plans[0].output_bias && read_folder(json).plans[0].mlp_bias);
   json.erase("head_dim");  // of the class
-  EXPECT_EQ(read(json).head_dim, 128);
+  EXPECT_EQ(read_folder(json).head_dim, 128);
   json["bias"] = 2;
   expect_refusal(json, "bias");
 }
@@ -89,8 +79,8 @@ TEST(InternLm3, BiasesHaveNamesOfTheirOwn) {
 TEST(IQuestCoder, IsLlamaWithHeadsOfASize) {
   Json json = folder("iquestcoder", {{"use_sliding_window", false}, {"clip_qkv", nullptr}});
   json.erase("head_dim");
-  EXPECT_EQ(read(json).head_dim, 128);
-  EXPECT_EQ(read(json).norm_epsilon, 1e-5F);
+  EXPECT_EQ(read_folder(json).head_dim, 128);
+  EXPECT_EQ(read_folder(json).norm_epsilon, 1e-5F);
   json["clip_qkv"] = 8.0;
   expect_refusal(json, "clip_qkv");
 }
@@ -122,7 +112,7 @@ TEST(QwenOmni, ItsThinkersTextModelIsRead) {
 TEST(Exaone45, IsReadAsItsTextModel) {
   const Json text =
       folder("exaone4_5_text", {{"hidden_act", "silu"}, {"sliding_window_pattern", "LLLG"}});
-  const ModelConfig config = read({{"model_type", "exaone4_5"}, {"text_config", text}});
+  const ModelConfig config = read_folder({{"model_type", "exaone4_5"}, {"text_config", text}});
   EXPECT_EQ(windows(config), (std::vector<int>{4096, 4096, 4096, 0}));
   EXPECT_TRUE(config.plans[0].post_norms && !config.plans[0].pre_norms);
 }
@@ -132,7 +122,7 @@ TEST(MiniMaxM2, AttendsToAllPositionsWithPartsOfHeadsThatTurn) {
                                     {"intermediate_size", 32},
                                     {"rotary_dim", 8},
                                     {"attn_type_list", {1, 1, 1, 1}}});
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_EQ(config.rope.rotary, 8);
   EXPECT_EQ(config.rope.base, 5e6);
   EXPECT_EQ(config.plans[0].head_norm, HeadNorm::per_row);
@@ -141,10 +131,10 @@ TEST(MiniMaxM2, AttendsToAllPositionsWithPartsOfHeadsThatTurn) {
   EXPECT_EQ(config.plans[0].experts.score, Score::sigmoid);
   EXPECT_TRUE(config.plans[0].experts.choice_bias && config.plans[0].experts.renormalize);
   json["rotary_dim"] = 16;  // all of a head
-  EXPECT_EQ(read(json).rope.rotary, 0);
+  EXPECT_EQ(read_folder(json).rope.rotary, 0);
   json.erase("rotary_dim");  // as saved again
   json["rope_parameters"] = {{"rope_theta", 1e6}, {"partial_rotary_factor", 0.5}};
-  EXPECT_EQ(read(json).rope.rotary, 8);
+  EXPECT_EQ(read_folder(json).rope.rotary, 8);
   json["attn_type_list"][2] = 0;
   expect_refusal(json, "attn_type_list");
   json.erase("attn_type_list");
@@ -156,7 +146,7 @@ TEST(HunyuanMoe, NumbersOfLayersAreTheSameInAll) {
   Json json = folder("hunyuan_v1_moe", {{"moe_topk", {3, 3, 3, 3}},
                                         {"num_shared_expert", {1, 1, 1, 1}},
                                         {"rope_scaling", {{"type", "dynamic"}, {"alpha", 1000}}}});
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_EQ(config.plans[0].experts.used, 3);
   EXPECT_EQ(config.plans[0].experts.width, 24);
   EXPECT_EQ(config.plans[0].experts.shared_width, 96);
@@ -164,8 +154,8 @@ TEST(HunyuanMoe, NumbersOfLayersAreTheSameInAll) {
   EXPECT_EQ(config.rope.base, static_cast<float>(1e4 * std::pow(1000.0, 16.0 / 14)));
   json.erase("moe_topk");  // as saved again
   json.erase("moe_intermediate_size");
-  EXPECT_EQ(read(json).plans[0].experts.used, 2);
-  EXPECT_EQ(read(json).plans[0].experts.width, 96);
+  EXPECT_EQ(read_folder(json).plans[0].experts.used, 2);
+  EXPECT_EQ(read_folder(json).plans[0].experts.width, 96);
   json["moe_topk"] = {3, 3, 2, 3};
   expect_refusal(json, "moe_topk");
   json["moe_topk"] = 9;
@@ -174,7 +164,7 @@ TEST(HunyuanMoe, NumbersOfLayersAreTheSameInAll) {
 
 TEST(Hy3, AllLayersButTheFirstHaveExperts) {
   Json json = folder("hy_v3", {{"rope_theta", 10000.0}, {"num_shared_experts", 2}});
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_EQ(mixed(config), (std::vector<bool>{false, true, true, true}));
   EXPECT_EQ(config.plans[0].head_norm, HeadNorm::per_head);
   EXPECT_EQ(config.plans[1].experts.scale, 2.826F);
@@ -185,7 +175,7 @@ TEST(Hy3, AllLayersButTheFirstHaveExperts) {
 
 TEST(ExaoneMoe, LayersWithExpertsHaveThreeSpellings) {
   Json json = folder("exaone_moe", {{"sliding_window", 32}, {"sliding_window_pattern", "LLLG"}});
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_EQ(windows(config), (std::vector<int>{32, 32, 32, 0}));
   EXPECT_EQ(turning(config), (std::vector<bool>{true, true, true, false}));
   EXPECT_EQ(mixed(config), (std::vector<bool>{false, true, true, true}));
@@ -193,28 +183,28 @@ TEST(ExaoneMoe, LayersWithExpertsHaveThreeSpellings) {
   EXPECT_EQ(config.plans[1].experts.scale, 2.5F);  // of the class
   EXPECT_TRUE(config.plans[1].pre_norms && !config.plans[1].post_norms);
   json["first_last_k_dense_replace"] = 2;
-  EXPECT_EQ(mixed(read(json)), (std::vector<bool>{false, false, true, true}));
+  EXPECT_EQ(mixed(read_folder(json)), (std::vector<bool>{false, false, true, true}));
   json["is_moe_layer"] = {true, false, true, false};
-  EXPECT_EQ(mixed(read(json)), (std::vector<bool>{true, false, true, false}));
+  EXPECT_EQ(mixed(read_folder(json)), (std::vector<bool>{true, false, true, false}));
   json["mlp_layer_types"] = {"dense", "dense", "dense", "sparse"};
-  EXPECT_EQ(mixed(read(json)), (std::vector<bool>{false, false, false, true}));
+  EXPECT_EQ(mixed(read_folder(json)), (std::vector<bool>{false, false, false, true}));
   json["sliding_window"] = nullptr;
-  EXPECT_EQ(turning(read(json)), (std::vector<bool>{true, true, true, true}));
+  EXPECT_EQ(turning(read_folder(json)), (std::vector<bool>{true, true, true, true}));
   json["scoring_func"] = "softmax";
   expect_refusal(json, "scoring_func");
 }
 
 TEST(Dots1, HasWindowsFromALayerOn) {
   Json json = folder("dots1", {{"n_routed_experts", 8}, {"max_window_layers", 3}});
-  EXPECT_EQ(windows(read(json)), (std::vector<int>{0, 0, 0, 4096}));
-  EXPECT_FALSE(read(json).plans[0].experts.renormalize);
+  EXPECT_EQ(windows(read_folder(json)), (std::vector<int>{0, 0, 0, 4096}));
+  EXPECT_FALSE(read_folder(json).plans[0].experts.renormalize);
   json["sliding_window"] = nullptr;
-  EXPECT_EQ(windows(read(json)), (std::vector<int>{0, 0, 0, 0}));
+  EXPECT_EQ(windows(read_folder(json)), (std::vector<int>{0, 0, 0, 0}));
 }
 
 TEST(Afmoe, FullLayersDoNotTurnAndGatesHaveAMatrix) {
   Json json = folder("afmoe", {{"sliding_window", 32}, {"route_scale", 2.5}});
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_EQ(windows(config), (std::vector<int>{32, 32, 32, 0}));
   EXPECT_EQ(turning(config), (std::vector<bool>{true, true, true, false}));
   EXPECT_EQ(mixed(config), (std::vector<bool>{false, true, true, true}));
@@ -224,9 +214,9 @@ TEST(Afmoe, FullLayersDoNotTurnAndGatesHaveAMatrix) {
   EXPECT_EQ(config.plans[1].experts.scale, 2.5F);
   EXPECT_EQ(config.embedding_scale, 1);
   json["mup_enabled"] = true;
-  EXPECT_EQ(read(json).embedding_scale, 8);
+  EXPECT_EQ(read_folder(json).embedding_scale, 8);
   json["global_attn_every_n_layers"] = 2;
-  EXPECT_EQ(windows(read(json)), (std::vector<int>{32, 0, 32, 0}));
+  EXPECT_EQ(windows(read_folder(json)), (std::vector<int>{32, 0, 32, 0}));
   json["sliding_window"] = 0;
   expect_refusal(json, "sliding_window");
 }
@@ -235,7 +225,7 @@ TEST(Afmoe, FullLayersDoNotTurnAndGatesHaveAMatrix) {
 TEST(SolarOpen, IsGlm45WithoutNormsOfHeads) {
   Json json = folder("solar_open", {{"n_routed_experts", 8}, {"attention_bias", true}});
   json.erase("intermediate_size");
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_EQ(mixed(config), (std::vector<bool>{true, true, true, true}));
   EXPECT_EQ(config.plans[0].head_norm, HeadNorm::none);
   EXPECT_EQ(config.plans[0].experts.shared_width, 24);
@@ -249,7 +239,7 @@ TEST(Mellum, WindowedLayersTurnOtherwise) {
   Json json = folder(
       "mellum", {{"layer_types",
                   {"sliding_attention", "full_attention", "sliding_attention", "full_attention"}}});
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_EQ(windows(config), (std::vector<int>{1024, 0, 1024, 0}));
   EXPECT_EQ(config.rope.base, 5e5);
   ASSERT_TRUE(config.local_rope.has_value());
@@ -257,9 +247,9 @@ TEST(Mellum, WindowedLayersTurnOtherwise) {
   EXPECT_EQ(config.plans[0].rope, Rope::local);
   EXPECT_TRUE(config.plans[0].experts.renormalize);
   json["mlp_layer_types"] = {"dense", "sparse", "sparse", "sparse"};
-  EXPECT_EQ(mixed(read(json)), (std::vector<bool>{false, true, true, true}));
+  EXPECT_EQ(mixed(read_folder(json)), (std::vector<bool>{false, true, true, true}));
   json.erase("layer_types");
-  EXPECT_FALSE(read(json).local_rope.has_value());
+  EXPECT_FALSE(read_folder(json).local_rope.has_value());
 }
 
 TEST(Ling, TheFirstModelsOfItsNameAreRefused) {
@@ -269,7 +259,7 @@ TEST(Ling, TheFirstModelsOfItsNameAreRefused) {
                                      {"num_shared_experts", 2},
                                      {"n_group", 4},
                                      {"topk_group", 2}});
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_TRUE(config.forms.fused_qkv);
   EXPECT_EQ(config.rope.rotary, 8);
   EXPECT_EQ(config.plans[0].experts.groups_used, 2);
@@ -285,7 +275,7 @@ TEST(GlmThatSees, IsReadAsItsTextModel) {
   const Json dense = {{"model_type", "glm4v"},
                       {"text_config", folder("glm4v_text", {{"partial_rotary_factor", 0.5}})}};
   for (const Json& json : {dense, folder("glm4v", {{"partial_rotary_factor", 0.5}})}) {
-    const ModelConfig config = read(json);
+    const ModelConfig config = read_folder(json);
     EXPECT_TRUE(config.interleaved_rope && config.plans[0].post_norms);
     EXPECT_TRUE(config.plans[0].qkv_bias && !config.plans[0].output_bias);
     EXPECT_EQ(config.rope.rotary, 8);
@@ -293,7 +283,7 @@ TEST(GlmThatSees, IsReadAsItsTextModel) {
     EXPECT_EQ(layer_tensor(names.post_ffn_norm, 1), "model.layers.1.post_mlp_layernorm.weight");
   }
   const Json text = folder("glm4v_moe_text", {{"n_routed_experts", 8}});
-  const ModelConfig mixture = read({{"model_type", "glm4v_moe"}, {"text_config", text}});
+  const ModelConfig mixture = read_folder({{"model_type", "glm4v_moe"}, {"text_config", text}});
   EXPECT_EQ(mixed(mixture), (std::vector<bool>{false, true, true, true}));
   EXPECT_EQ(mixture.rope.rotary, 8);
   EXPECT_FALSE(mixture.interleaved_rope);

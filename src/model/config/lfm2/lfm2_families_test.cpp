@@ -3,11 +3,14 @@
 #include "io/test_files.h"
 #include "model/cache/cache_shape.h"
 #include "model/config/tensor_names.h"
-#include "model/config/test_gguf.h"
+#include "model/config/test_config.h"
 
 // LFM2: layers that attend and short convolutions.
 namespace talon::lfm2_families_test {
 namespace {
+
+using test::expect_refusal;
+using test::read_folder;
 
 Json folder() {
   return {{"model_type", "lfm2"},
@@ -22,19 +25,6 @@ Json folder() {
           {"layer_types", {"conv", "conv", "full_attention", "conv"}}};
 }
 
-ModelConfig read(const Json& json) {
-  Checkpoint checkpoint;
-  checkpoint.format = CheckpointFormat::hugging_face;
-  checkpoint.path = "some/model";
-  checkpoint.metadata = json;
-  return read_model_config(checkpoint);
-}
-
-void expect_refusal(const Json& json, std::string_view part) {
-  const std::string message = test::message_of([&] { read(json); });
-  EXPECT_NE(message.find(part), std::string::npos) << message << "\nlacks: " << part;
-}
-
 void expect_convolution(const LayerPlan& plan, int kernel) {
   EXPECT_EQ(plan.recurrent.rule, StateRule::short_convolution);
   EXPECT_EQ(plan.recurrent.channels(), 64);
@@ -44,7 +34,7 @@ void expect_convolution(const LayerPlan& plan, int kernel) {
 }
 
 TEST(Lfm2, LayersConvolveOrAttend) {
-  const ModelConfig config = read(folder());
+  const ModelConfig config = read_folder(folder());
   for (const std::size_t layer : {0U, 1U, 3U}) expect_convolution(config.plans[layer], 3);
   EXPECT_EQ(config.plans[3].recurrent.layer, 2);
   EXPECT_EQ(config.plans[2].recurrent.value_heads, 0);
@@ -59,7 +49,7 @@ TEST(Lfm2, LayersConvolveOrAttend) {
 TEST(Lfm2, AConvolutionKeepsItsLastInputsAlone) {
   Json json = folder();
   json["conv_L_cache"] = 4;
-  const StateShape states = kv_shape(read(json), 1).states;
+  const StateShape states = kv_shape(read_folder(json), 1).states;
   EXPECT_EQ(states.layers, 3);
   EXPECT_EQ(states.state_values(), 0);
   EXPECT_EQ(states.tail_values(), 3 * 64);
@@ -74,7 +64,7 @@ TEST(Lfm2, FirstFoldersListTheLayersThatAttendAndHaveOtherNames) {
   json["full_attn_idxs"] = {1, 3};
   json["block_ff_dim"] = 300;
   json["tie_embedding"] = false;
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   expect_convolution(config.plans[0], 3);
   EXPECT_EQ(config.plans[1].recurrent.value_heads, 0);
   EXPECT_EQ(config.plans[3].cache_layer, 1);
@@ -87,16 +77,16 @@ TEST(Lfm2, FirstFoldersListTheLayersThatAttendAndHaveOtherNames) {
   json["full_attn_idxs"] = Json::array();
   expect_refusal(json, "a layer with attention");
   json.erase("full_attn_idxs");  // all attend
-  EXPECT_EQ(kv_shape(read(json), 1).states.layers, 0);
+  EXPECT_EQ(kv_shape(read_folder(json), 1).states.layers, 0);
 }
 
 TEST(Lfm2, TheNetworkIsAsWideAsTheClassMakesIt) {
   Json json = folder();
-  EXPECT_EQ(read(json).plans[0].intermediate, 208);  // 2/3 of 300 are 200, in steps of 16
+  EXPECT_EQ(read_folder(json).plans[0].intermediate, 208);  // 2/3 of 300 are 200, in steps of 16
   json["block_ffn_dim_multiplier"] = 1.3;
-  EXPECT_EQ(read(json).plans[0].intermediate, 272);
+  EXPECT_EQ(read_folder(json).plans[0].intermediate, 272);
   json["block_auto_adjust_ff_dim"] = false;
-  EXPECT_EQ(read(json).plans[3].intermediate, 300);
+  EXPECT_EQ(read_folder(json).plans[3].intermediate, 300);
   json["block_auto_adjust_ff_dim"] = true;
   json["block_ffn_dim_multiplier"] = 999;
   expect_refusal(json, "block_ffn_dim_multiplier");
@@ -120,7 +110,7 @@ TEST(Lfm2, ModelsThatSeeHoldItAsTheirTextModel) {
   Json text = folder();
   text["tie_embedding"] = true;
   const Json json = {{"model_type", "lfm2_vl"}, {"text_config", text}};
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_EQ(config.architecture, "lfm2");
   EXPECT_TRUE(config.tied_output);
   expect_convolution(config.plans[0], 3);
@@ -130,7 +120,7 @@ TEST(Lfm2Moe, HasExpertsBehindTheFirstLayers) {
   Json json = folder();
   json["model_type"] = "lfm2_moe";
   json.update({{"num_experts", 8}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 48}});
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_EQ(config.plans[1].intermediate, 300);  // two are dense, and no width is adjusted
   EXPECT_EQ(config.plans[1].experts.count, 0);
   const ExpertPlan& experts = config.plans[2].experts;
@@ -140,9 +130,9 @@ TEST(Lfm2Moe, HasExpertsBehindTheFirstLayers) {
   EXPECT_EQ(experts.score, RouteArgs::Score::sigmoid);
   EXPECT_TRUE(experts.choice_bias && experts.renormalize);
   json.update({{"use_expert_bias", false}, {"num_dense_layers", 0}, {"norm_topk_prob", false}});
-  EXPECT_EQ(read(json).plans[0].experts.count, 8);
-  EXPECT_FALSE(read(json).plans[0].experts.choice_bias);
-  EXPECT_FALSE(read(json).plans[0].experts.renormalize);
+  EXPECT_EQ(read_folder(json).plans[0].experts.count, 8);
+  EXPECT_FALSE(read_folder(json).plans[0].experts.choice_bias);
+  EXPECT_FALSE(read_folder(json).plans[0].experts.renormalize);
   const TensorNames names = TensorNames::of(CheckpointFormat::hugging_face, config);
   EXPECT_EQ(names.choice_bias, "model.layers.{}.feed_forward.expert_bias");
   json["num_experts_per_tok"] = 9;

@@ -3,11 +3,14 @@
 #include "io/test_files.h"
 #include "model/cache/cache_shape.h"
 #include "model/config/tensor_names.h"
-#include "model/config/test_gguf.h"
+#include "model/config/test_config.h"
 
 // Falcon-H1: attention and Mamba-2 in every layer, and factors of matrices.
 namespace talon::falcon_h1_test {
 namespace {
+
+using test::expect_refusal;
+using test::read_folder;
 
 Json folder() {
   return {{"model_type", "falcon_h1"},
@@ -24,21 +27,8 @@ Json folder() {
           {"mamba_d_state", 24}};
 }
 
-ModelConfig read(const Json& json) {
-  Checkpoint checkpoint;
-  checkpoint.format = CheckpointFormat::hugging_face;
-  checkpoint.path = "some/model";
-  checkpoint.metadata = json;
-  return read_model_config(checkpoint);
-}
-
-void expect_refusal(const Json& json, std::string_view part) {
-  const std::string message = test::message_of([&] { read(json); });
-  EXPECT_NE(message.find(part), std::string::npos) << message << "\nlacks: " << part;
-}
-
 TEST(FalconH1, EveryLayerHasAttentionAndAState) {
-  const ModelConfig config = read(folder());
+  const ModelConfig config = read_folder(folder());
   for (int layer = 0; layer < 2; ++layer) {
     const LayerPlan& plan = config.plans[static_cast<std::size_t>(layer)];
     EXPECT_TRUE(plan.attends && plan.writes_cache);
@@ -62,9 +52,9 @@ TEST(FalconH1, EveryLayerHasAttentionAndAState) {
 TEST(FalconH1, WidthOfTheStateIsItsOwnOrATimesTheHiddenSize) {
   Json json = folder();
   json.erase("mamba_d_ssm");
-  EXPECT_EQ(read(json).plans[0].recurrent.width(), 1024);  // as the class has it
+  EXPECT_EQ(read_folder(json).plans[0].recurrent.width(), 1024);  // as the class has it
   json["mamba_d_ssm"] = nullptr;
-  EXPECT_EQ(read(json).plans[0].recurrent.width(), 128);
+  EXPECT_EQ(read_folder(json).plans[0].recurrent.width(), 128);
   json["mamba_d_ssm"] = 100;
   expect_refusal(json, "mamba_n_heads");
 }
@@ -80,7 +70,7 @@ TEST(FalconH1, FactorsStayApart) {
                {"ssm_out_multiplier", 0.125},
                {"mlp_multipliers", {0.5, 1.5}},
                {"ssm_multipliers", {1, 2, 3, 4, 5}}});
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_EQ(config.embedding_scale, 5.5F);
   EXPECT_EQ(config.logit_scale, 0.25F);
   const MatrixFactors& f = config.plans[1].factors;
@@ -112,7 +102,7 @@ TEST(FalconH1, ANormOfTheStatesResultStandsBehindItsGate) {
   json["mamba_rms_norm"] = true;
   expect_refusal(json, "mamba_norm_before_gate");
   json["mamba_norm_before_gate"] = false;
-  EXPECT_TRUE(read(json).plans[0].recurrent.norm);
+  EXPECT_TRUE(read_folder(json).plans[0].recurrent.norm);
 }
 
 TEST(FalconH1, RefusesBiases) {

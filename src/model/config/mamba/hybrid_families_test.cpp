@@ -4,11 +4,14 @@
 
 #include "io/test_files.h"
 #include "model/cache/cache_shape.h"
-#include "model/config/test_gguf.h"
+#include "model/config/test_config.h"
 
 // Granite 4 and Bamba: layers that attend and layers of Mamba-2.
 namespace talon::hybrid_families_test {
 namespace {
+
+using test::expect_refusal;
+using test::read_folder;
 
 using Rope = LayerPlan::Rope;
 
@@ -29,29 +32,16 @@ Json folder() {
           {"mamba_d_state", 24}};
 }
 
-ModelConfig read(const Json& json) {
-  Checkpoint checkpoint;
-  checkpoint.format = CheckpointFormat::hugging_face;
-  checkpoint.path = "some/model";
-  checkpoint.metadata = json;
-  return read_model_config(checkpoint);
-}
-
-void expect_refusal(const Json& json, std::string_view part) {
-  const std::string message = test::message_of([&] { read(json); });
-  EXPECT_NE(message.find(part), std::string::npos) << message << "\nlacks: " << part;
-}
-
 TEST(Granite4, IsReadWhereAllLayersAttend) {
   Json json = folder();
   json["layer_types"] = {"attention", "attention", "full_attention", "attention"};
-  const ModelConfig dense = read(json);
+  const ModelConfig dense = read_folder(json);
   EXPECT_EQ(dense.plans[0].intermediate, 96);
   EXPECT_EQ(dense.plans[0].experts.count, 0);
   EXPECT_EQ(dense.plans[3].rope, Rope::none);  // as where the key is missing
   json["position_embedding_type"] = "rope";
   json["num_local_experts"] = 6;
-  const ModelConfig mixture = read(json);
+  const ModelConfig mixture = read_folder(json);
   EXPECT_EQ(mixture.plans[0].rope, Rope::global);
   EXPECT_EQ(mixture.plans[0].experts.width, 172);
   EXPECT_EQ(mixture.plans[0].experts.shared_width, 96);
@@ -59,7 +49,7 @@ TEST(Granite4, IsReadWhereAllLayersAttend) {
 }
 
 TEST(Granite4, LayersOfMambaKeepStates) {
-  const ModelConfig config = read(folder());
+  const ModelConfig config = read_folder(folder());
   for (const std::size_t layer : {0U, 1U, 3U}) {
     const LayerPlan& plan = config.plans[layer];
     EXPECT_EQ(plan.recurrent.rule, StateRule::mamba2);
@@ -88,7 +78,7 @@ TEST(Granite4, LayersOfMambaKeepStates) {
 TEST(Granite4, KindsOfLayersHaveTwoNamesEach) {
   Json json = folder();
   json["layer_types"] = {"linear_attention", "mamba", "full_attention", "linear_attention"};
-  EXPECT_EQ(read(json).plans[3].recurrent.layer, 2);
+  EXPECT_EQ(read_folder(json).plans[3].recurrent.layer, 2);
   json["layer_types"][1] = "sliding_attention";
   expect_refusal(json, "layer_types");
   json.erase("layer_types");  // all are Mamba's
@@ -98,12 +88,12 @@ TEST(Granite4, KindsOfLayersHaveTwoNamesEach) {
 TEST(Granite4, StepsOfMambaHaveLimitsWhereTheFileSaysSo) {
   Json json = folder();
   constexpr float kEndless = std::numeric_limits<float>::infinity();
-  EXPECT_EQ(read(json).plans[0].recurrent.steps.most, kEndless);
+  EXPECT_EQ(read_folder(json).plans[0].recurrent.steps.most, kEndless);
   json["time_step_limit"] = {0.0, {{"__float__", "Infinity"}}};
-  EXPECT_EQ(read(json).plans[0].recurrent.steps.most, kEndless);
+  EXPECT_EQ(read_folder(json).plans[0].recurrent.steps.most, kEndless);
   json["time_step_limit"] = {0.25, 2};
-  EXPECT_EQ(read(json).plans[0].recurrent.steps.least, 0.25F);
-  EXPECT_EQ(read(json).plans[0].recurrent.steps.most, 2);
+  EXPECT_EQ(read_folder(json).plans[0].recurrent.steps.least, 0.25F);
+  EXPECT_EQ(read_folder(json).plans[0].recurrent.steps.most, 2);
   const Json wrong[] = {Json::array({2, 1}), Json::array({-1, 1}), Json::array({1}),
                         Json::array({1, "2"}), Json(1)};
   for (const Json& bad : wrong) {
@@ -116,9 +106,9 @@ TEST(Granite4, HeadsOfMambaHaveTheStatedSizeOrDivideTheWidth) {
   Json json = folder();
   json["mamba_d_head"] = "auto";
   json["mamba_expand"] = 3;
-  EXPECT_EQ(read(json).plans[0].recurrent.value_dim, 12);
+  EXPECT_EQ(read_folder(json).plans[0].recurrent.value_dim, 12);
   json["mamba_d_head"] = 20;
-  EXPECT_EQ(read(json).plans[0].recurrent.value_dim, 20);
+  EXPECT_EQ(read_folder(json).plans[0].recurrent.value_dim, 20);
   json["mamba_d_head"] = "some";
   expect_refusal(json, "mamba_d_head");
   json.erase("mamba_d_head");
@@ -132,7 +122,7 @@ TEST(Granite4, HeadsOfMambaHaveTheStatedSizeOrDivideTheWidth) {
 TEST(Granite4, BiasesOfMambaAreThoseOfTheConvolution) {
   Json json = folder();
   json["mamba_conv_bias"] = false;
-  EXPECT_FALSE(read(json).plans[0].recurrent.filter_bias);
+  EXPECT_FALSE(read_folder(json).plans[0].recurrent.filter_bias);
   json["mamba_proj_bias"] = true;
   expect_refusal(json, "mamba_proj_bias");
 }
@@ -142,7 +132,7 @@ TEST(Bamba, ListsTheLayersThatAttend) {
   json["model_type"] = "bamba";
   json.erase("layer_types");
   json["attn_layer_indices"] = {1, 3};
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   EXPECT_EQ(config.plans[0].recurrent.rule, StateRule::mamba2);
   EXPECT_EQ(config.plans[1].recurrent.value_heads, 0);
   EXPECT_EQ(config.plans[2].recurrent.layer, 1);

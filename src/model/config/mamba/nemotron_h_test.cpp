@@ -3,11 +3,14 @@
 #include "io/test_files.h"
 #include "model/cache/cache_shape.h"
 #include "model/config/tensor_names.h"
-#include "model/config/test_gguf.h"
+#include "model/config/test_config.h"
 
 // Nemotron-H: layers of one part each.
 namespace talon::nemotron_h_test {
 namespace {
+
+using test::expect_refusal;
+using test::read_folder;
 
 Json folder() {
   return {{"model_type", "nemotron_h"},
@@ -24,19 +27,6 @@ Json folder() {
           {"mamba_head_dim", 12},
           {"n_groups", 2},
           {"ssm_state_size", 24}};
-}
-
-ModelConfig read(const Json& json) {
-  Checkpoint checkpoint;
-  checkpoint.format = CheckpointFormat::hugging_face;
-  checkpoint.path = "some/model";
-  checkpoint.metadata = json;
-  return read_model_config(checkpoint);
-}
-
-void expect_refusal(const Json& json, std::string_view part) {
-  const std::string message = test::message_of([&] { read(json); });
-  EXPECT_NE(message.find(part), std::string::npos) << message << "\nlacks: " << part;
 }
 
 /// Layers "M-M*-".
@@ -68,7 +58,7 @@ void expect_parts(const ModelConfig& config) {
 }
 
 TEST(NemotronH, EveryLayerHasOnePart) {
-  const ModelConfig config = read(folder());
+  const ModelConfig config = read_folder(folder());
   expect_parts(config);
   EXPECT_EQ(config.norm_epsilon, 1e-5F);
   const TensorNames names = TensorNames::of(CheckpointFormat::hugging_face, config);
@@ -82,7 +72,7 @@ TEST(NemotronH, LaterFoldersListTheLayersByNames) {
   json.erase("hybrid_override_pattern");
   json.erase("num_hidden_layers");
   json["layers_block_type"] = {"mamba", "mlp", "linear_attention", "full_attention", "mlp"};
-  expect_parts(read(json));
+  expect_parts(read_folder(json));
   json["layers_block_type"][1] = "conv";
   expect_refusal(json, "layers_block_type");
   json["layers_block_type"] = {"mamba", "attention"};
@@ -110,7 +100,7 @@ TEST(NemotronH, ExpertsTakeThePlaceOfNetworks) {
                {"moe_intermediate_size", 48},
                {"moe_shared_expert_intermediate_size", 80},
                {"routed_scaling_factor", 2.5}});
-  const ModelConfig config = read(json);
+  const ModelConfig config = read_folder(json);
   const LayerPlan& plan = config.plans[1];
   EXPECT_TRUE(plan.has_network() && !plan.mixes());
   EXPECT_EQ(plan.intermediate, 0);
@@ -144,9 +134,9 @@ TEST(NemotronH, RefusesBiasesAndOtherFunctions) {
 TEST(NemotronH, StepsHaveTheLimitsOfTheirKernels) {
   Json json = folder();
   json["time_step_min"] = 0.001;  // of its training's beginning
-  EXPECT_EQ(read(json).plans[0].recurrent.steps.least, 0);
+  EXPECT_EQ(read_folder(json).plans[0].recurrent.steps.least, 0);
   json["time_step_limit"] = {0.5, 2};
-  EXPECT_EQ(read(json).plans[0].recurrent.steps.least, 0.5F);
+  EXPECT_EQ(read_folder(json).plans[0].recurrent.steps.least, 0.5F);
 }
 
 Json gguf_keys() {

@@ -1,10 +1,15 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "io/checkpoint.h"
 #include "io/json.h"
+#include "io/test_files.h"
 #include "model/config/config.h"
 
 namespace talon::test {
@@ -23,6 +28,22 @@ inline ModelConfig read_gguf(const Json& keys, const std::string& architecture,
     file.tensors.push_back({name, StorageType::f32, {64}, {}});
   }
   return read_model_config(file);
+}
+
+/// Of a folder with this config.json.
+inline ModelConfig read_folder(const Json& json, std::vector<StoredTensor> tensors = {}) {
+  Checkpoint folder;
+  folder.format = CheckpointFormat::hugging_face;
+  folder.path = "some/model";
+  folder.metadata = json;
+  folder.tensors = std::move(tensors);
+  return read_model_config(folder);
+}
+
+/// That such a folder is refused with a message in which `part` stands.
+inline void expect_refusal(const Json& json, std::string_view part) {
+  const std::string message = message_of([&] { read_folder(json); });
+  EXPECT_NE(message.find(part), std::string::npos) << message << "\nlacks: " << part;
 }
 
 }  // namespace talon::test
