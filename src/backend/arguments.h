@@ -102,9 +102,14 @@ struct LinearArgs {
 
 /// Which experts a row goes to, and with what weights, from the scores of its router.
 struct RouteArgs {
-  enum class Score { softmax, sigmoid };
+  /// near_best: SparseMixer (arXiv:2409.12136) without its noise, of two experts. The best of all
+  /// is chosen, then the best of the others; the weight of each is its share, by a softmax, among
+  /// those left whose scores are near its own: (best - score) / max(|score|, best) <= 2 * jitter.
+  /// What changes scores or weights otherwise is not in use.
+  enum class Score { softmax, sigmoid, near_best };
   View scores;  // [rows, experts], as the router gives them
   Score score = Score::softmax;
+  float jitter = 0;          // of near_best
   bool renormalize = false;  // the weights of the chosen ones sum to 1
   float scale = 1;           // of the weights
   View bias = {};            // [1, experts], added to the scores for the choice alone; or empty

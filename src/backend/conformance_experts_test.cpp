@@ -161,6 +161,28 @@ TEST_P(ExpertConformance, TheChoiceIsATotalOrderAndListedByNumber) {
   EXPECT_EQ(device.get(args.ids)[2], 3);
 }
 
+/// 1.99 is near 2 and 1.95 is not; of three that are alike the second has one beside it.
+TEST_P(ExpertConformance, NearBestWeighsAmongWhatIsNear) {
+  Device device = plain();
+  const std::vector<float> scores = {0,    1.99F,  1.5F, 2,  1.95F, -3, -1, 1,  5,  1,  0,
+                                     0.5F, 0.99F,  -5,   -9, 0.9F,  -1, -2, -3, -4, -5, -6,
+                                     -7,   -1.01F, 7,    7,  7,     1,  1,  1,  1,  1};
+  RouteArgs args;
+  args.scores = device.put(scores, 4, 8);
+  args.score = RouteArgs::Score::near_best;
+  args.jitter = 0.01F;
+  args.ids = device.indices(8);
+  args.weights = device.zeros(4, 2);
+  device->route(args);
+  EXPECT_EQ(device.get(args.ids), (std::vector<std::int32_t>{1, 3, 0, 1, 0, 7, 0, 1}));
+  const std::vector<float> weights = device.get(args.weights);
+  const double of_two = 1 / (1 + std::exp(-0.01));
+  const double expected[] = {1, of_two, 1, of_two, of_two, 1, 1.0 / 3, 0.5};
+  for (std::size_t i = 0; i < std::size(expected); ++i) {
+    EXPECT_NEAR(weights[i], expected[i], 1e-6) << i;
+  }
+}
+
 TEST_P(ExpertConformance, AFirstUseIsThatOfTheFirstRowThatGoesToAnExpert) {
   Device device = plain();
   const Indices ids = device.put({1, 4, 7, 0, 4, 9, 0, 1, 7, 2, 4, 8});

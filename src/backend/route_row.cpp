@@ -69,6 +69,33 @@ std::vector<std::int32_t> candidates(const RouteArgs& args, const std::vector<do
   return experts;
 }
 
+/// What `expert`, the best of those that are not `taken`, weighs by near_best.
+double share_of_near(const RouteArgs& args, int row, std::int32_t expert, std::int32_t taken) {
+  const float* scores = args.scores.row(row);
+  const double best = scores[expert], furthest = 2.0 * double{args.jitter};
+  double sum = 0;
+  for (std::int32_t i = 0; i < args.scores.cols; ++i) {
+    const double score = scores[i];
+    const bool is_far = (best - score) / std::max(std::abs(score), best) > furthest;
+    if (i != taken && !is_far) sum += std::exp(score - best);
+  }
+  return 1.0 / sum;
+}
+
+void choose_near_best(const RouteArgs& args, int row) {
+  const std::vector<double> scores(args.scores.row(row), args.scores.row(row) + args.scores.cols);
+  std::vector<std::int32_t> best = numbers_below(scores.size());
+  keep_largest(scores, 2, best);
+  const double shares[] = {share_of_near(args, row, best[0], /*taken=*/-1),
+                           share_of_near(args, row, best[1], best[0])};
+  const int first = best[0] < best[1] ? 0 : 1;
+  for (const int place : {0, 1}) {
+    const int chosen = place == 0 ? first : 1 - first;
+    args.weights.row(row)[place] = static_cast<float>(shares[chosen]);
+    args.ids.data[2 * row + place] = best[static_cast<std::size_t>(chosen)];
+  }
+}
+
 }  // namespace
 
 void check_route(const RouteArgs& args) {
@@ -81,9 +108,13 @@ void check_route(const RouteArgs& args) {
           "route(): groups that hold enough experts");
   expects(!args.bias || args.bias.cols == experts, "route(): a bias per expert");
   expects(!args.expert_scale || args.expert_scale.cols == experts, "route(): a scale per expert");
+  const bool is_plain = k == 2 && args.groups == 1 && !args.bias && !args.expert_scale &&
+                        !args.renormalize && args.scale == 1;
+  expects(args.score != RouteArgs::Score::near_best || is_plain, "route(): two experts, no more");
 }
 
 void route_row(const RouteArgs& args, int row) {
+  if (args.score == RouteArgs::Score::near_best) return choose_near_best(args, row);
   const std::vector<double> scores = scores_of(args, row);
   std::vector<double> choice = scores;
   for (std::size_t i = 0; args.bias && i < choice.size(); ++i) choice[i] += args.bias.data[i];

@@ -76,8 +76,8 @@ Source from_gguf(const Checkpoint& gguf, bool retyped) {
 
 /// llama.cpp has no windows for these: it does not read their key, which Talon does.
 bool passes_over_windows(std::string_view architecture) {
-  constexpr std::string_view kNames[] = {"llama",    "qwen2",    "qwen3", "qwen2moe",
-                                         "qwen3moe", "mistral3", "phi3",  "starcoder2"};
+  constexpr std::string_view kNames[] = {"llama",    "qwen2", "qwen3",      "qwen2moe", "qwen3moe",
+                                         "mistral3", "phi3",  "starcoder2", "phimoe"};
   return std::ranges::find(kNames, architecture) != std::end(kNames);
 }
 

@@ -33,6 +33,7 @@ constexpr Names kArchitectures[] = {
     {"qwen3_vl_moe_text", "qwen3vlmoe"},
     {"gpt_oss", "gpt-oss"},
     {"phi3", "phi3"},
+    {"phimoe", "phimoe"},
     {"smollm3", "smollm3"},
     {"olmo2", "olmo2"},
     {"olmo3", "olmo2"},

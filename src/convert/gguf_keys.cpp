@@ -140,7 +140,8 @@ Json logit_scale(const Facts& f) {
 
 /// A file of Phi's that does not name it may be one of the first days.
 Json sliding_window(const Facts& f) {
-  return f.is({"phi3"}) ? count(f.config.sliding_window) : count_if(f.config.sliding_window);
+  return f.is({"phi3", "phimoe"}) ? count(f.config.sliding_window)
+                                  : count_if(f.config.sliding_window);
 }
 
 Json windows(const Facts& f) {
@@ -258,9 +259,11 @@ Json query_steps(const Facts& f) {
   return count(static_cast<int>(f.config.query_scaling.floor));
 }
 
-/// Nemotron-H names the epsilon of its RMSNorms as if they were LayerNorms.
+/// Nemotron-H names the epsilon of its RMSNorms as if they were LayerNorms, Phi-3.5-MoE that of its
+/// LayerNorms as if they were RMSNorms.
 Json norm_epsilon(const Facts& f, LayerPlan::Norm norm) {
-  const bool says = f.config.final_norm == norm || is_nemotron_h(f);
+  const bool is_usual = (f.config.final_norm == norm) != f.is({"phimoe"});
+  const bool says = is_usual || is_nemotron_h(f);
   return says ? real(f.config.norm_epsilon) : Json();
 }
 

@@ -82,6 +82,7 @@ void add_experts(const ExpertPlan& e, ModelFacts& facts) {
                              {"experts of a token", e.used},
                              {"expert width", e.width},
                              {"router's score", word(e.score)},
+                             {"jitter of the router", rounded(e.jitter)},
                              {"renormalized expert weights", e.renormalize},
                              {"scale of expert weights", rounded(e.scale)},
                              {"groups of experts", e.groups},

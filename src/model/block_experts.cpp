@@ -34,6 +34,7 @@ Indices BlockRunner::mix_experts(const LayerPlan& plan, const ExpertLayerWeights
   RouteArgs route;
   route.scores = scores;
   route.score = e.score;
+  route.jitter = e.jitter;
   route.renormalize = e.renormalize;
   route.scale = e.scale;
   route.bias = w.choice_bias.view();
@@ -89,7 +90,12 @@ void BlockRunner::feed_experts(const LayerPlan& plan, const LayerWeights& w, con
   const ExpertLayerWeights& e = w.experts;
   const View x = normed_.rows(residual.rows), out = branch_.rows(residual.rows);
   const bool beside = plan.experts.beside_dense;
-  backend_.rms_norm(residual, beside ? e.pre_norm.view() : w.ffn_norm.view(), plan.norm_epsilon, x);
+  const View norm = (beside ? e.pre_norm : w.ffn_norm).view();
+  if (plan.norm == LayerPlan::Norm::layer) {
+    backend_.layer_norm(residual, norm, w.ffn_norm_bias.view(), plan.norm_epsilon, x);
+  } else {
+    backend_.rms_norm(residual, norm, plan.norm_epsilon, x);
+  }
   View scored = x;
   if (beside) {
     scored = scored_.rows(residual.rows);

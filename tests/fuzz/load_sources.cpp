@@ -69,9 +69,16 @@ constexpr const char* kPictureFolders[] = {"words",    // Talon's own
                                            "lumina",   // rows with ends
                                            "janus"};   // codes through networks
 
-constexpr const char* kQuantized[] = {
-    "gptq",       "awq", "compressed_int4", "compressed_int4_asym", "compressed_fp8",
-    "fp8_blocks", "mlx"};
+constexpr const char* kQuantized[] = {"gptq",
+                                      "awq",
+                                      "compressed_int4",
+                                      "compressed_int4_asym",
+                                      "compressed_fp8",
+                                      "fp8_blocks",
+                                      "mlx",
+                                      "mlx_mxfp4",
+                                      "mlx_nvfp4",
+                                      "mlx_mxfp8"};
 
 }  // namespace
 

@@ -57,9 +57,7 @@ fs::path place(const std::string& name) {
 fs::path convert(const fs::path& model, const std::string& name,
                  std::optional<StorageType> type = std::nullopt) {
   const fs::path file = place(name + ".gguf");
-  ConvertOptions options;
-  options.type = type;
-  convert_model(open_checkpoint(model), file, options);
+  convert_model(open_checkpoint(model), file, {.type = type, .stop = nullptr, .progress = {}});
   return file;
 }
 
@@ -173,8 +171,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "phi2", "arcee_bias", "nemotron_bias", "llama_bias", "mistral4",
                     "granite4_hybrid", "granite4_hybrid_moe", "lfm2", "lfm2_moe", "falcon_h1",
                     "falcon_h1_norm", "nemotron_h", "nemotron_h_moe", "apertus", "minimax_m2",
-                    "hunyuan_moe", "exaone_moe", "dots1", "afmoe", "mellum", "bailing_moe",
-                    "hy_v3"),
+                    "hunyuan_moe", "exaone_moe", "dots1", "afmoe", "mellum", "bailing_moe", "hy_v3",
+                    "phimoe"),
     [](const auto& tested) { return tested.param; });
 
 /// Families without a recording, as random folders.
@@ -209,8 +207,7 @@ fs::path changed(const fs::path& model, const std::string& name, const Json& key
 TEST(ConvertModel, AnswersAsALlama4FolderWithTheConstantsOfGguf) {
   const MakerRecording llama4 = unpack_maker("llama4");
   const Json text = {{"attention_chunk_size", 8192}, {"floor_scale", 8192}, {"attn_scale", 0.1}};
-  const Json constants = {{"text_config", text}};
-  const fs::path folder = changed(llama4.folder, "constants", constants);
+  const fs::path folder = changed(llama4.folder, "constants", {{"text_config", text}});
   expect_same_bytes(folder, convert(folder, "llama4"), llama4.sequences[1].ids);
 }
 
@@ -241,6 +238,8 @@ TEST(ConvertModel, RefusesByItsNameWhatGgufCannotSay) {
       {unpack_maker("llama4").folder, "query scaling"},  // a constant of GGUF's
       {changed(unpack_maker("gemma2").folder, "scale", other_scale), "layer 0: scale of scores"},
       {unpack_maker("phi2_norms").folder, "layer 0: norms of heads"},
+      {changed(unpack_maker("phimoe").folder, "jitter", {{"router_jitter_noise", 0.02}}),
+       "layer 0: jitter of the router"},
       {changed(qwen2, "windows", some_layers), "layer 0: window of attention"}};
   for (const auto& [folder, expected] : refusals) {
     const std::string message = test::message_of([&] { convert(folder, "refused"); });
@@ -255,7 +254,9 @@ TEST(ConvertModel, KeepsTheTypesOfQuantisedFoldersThatGgufHas) {
       {"compressed_fp8", StorageType::f32}, {"compressed_int4_asym", StorageType::q8_0},
       {"fp8_blocks", StorageType::f32},     {"gptq", StorageType::f32},
       {"bnb_nf4", StorageType::bf16},       {"bnb_int8", StorageType::f32},
-      {"modelopt_nvfp4", StorageType::f32}, {"mlx", StorageType::q4_1}};
+      {"modelopt_nvfp4", StorageType::f32}, {"mlx", StorageType::q4_1},
+      {"mlx_mxfp4", StorageType::mxfp4},    {"mlx_nvfp4", StorageType::nvfp4},
+      {"mlx_mxfp8", StorageType::bf16}};
   for (const auto& [name, type] : types) {
     const QuantizedRecording recording = unpack_quantized(name);
     const fs::path file = convert(recording.folder, name);
@@ -383,8 +384,7 @@ TEST(ConvertModel, PutsAGgufOfSeveralFilesTogether) {
   };
   write(0, std::span(tensors).first(kFirst));
   write(1, std::span(tensors).subspan(kFirst));
-  const fs::path file = convert(place("cut-00001-of-00002.gguf"), "together");
-  expect_all_of(whole, open_checkpoint(file));
+  expect_all_of(whole, open_checkpoint(convert(place("cut-00001-of-00002.gguf"), "together")));
 }
 
 /// The name of another part of the same layer's queries, keys and values; empty: it is none.

@@ -98,7 +98,8 @@ const Family kFamilies[] = {{"mistral"},
                             {"afmoe", 0.1},
                             {"mellum", 0.1},
                             {"bailing_moe", 0.1},
-                            {"hy_v3", 0.1}};
+                            {"hy_v3", 0.1},
+                            {"phimoe", 0.1, 128}};
 
 /// How far an engine is from the recording, teacher-forced over the text and its continuation.
 struct Distance {

@@ -40,7 +40,10 @@ const Stored kFolders[] = {{"gptq", StorageType::f32},  // groups in the order o
                            {"bnb_int8", StorageType::f32},
                            {"compressed_nvfp4", StorageType::f32},
                            {"modelopt_nvfp4", StorageType::f32},
-                           {"mlx", StorageType::q4_1}};
+                           {"mlx", StorageType::q4_1},
+                           {"mlx_mxfp4", StorageType::mxfp4},
+                           {"mlx_nvfp4", StorageType::nvfp4},
+                           {"mlx_mxfp8", StorageType::bf16}};
 
 class QuantizedFolder : public testing::TestWithParam<Stored> {
  protected:
@@ -221,53 +224,6 @@ TEST(QuantizedExperts, LieOneByOneWhereTheFamilyHasStacks) {
   EXPECT_EQ(logits[0], logits[1]);
 }
 
-/// The folder with a stack for each matrix of its experts, by MLX's names.
-fs::path experts_in_mlx_stacks(const fs::path& from) {
-  constexpr std::string_view kFirst = ".experts.0.";
-  const fs::path folder = from.parent_path() / "mlx_stacks";
-  fs::create_directories(folder);
-  const Checkpoint model = open_checkpoint(from);
-  std::deque<std::vector<std::byte>> made;
-  std::vector<TensorToWrite> tensors;
-  for (const StoredTensor& tensor : model.tensors) {
-    const std::size_t place = tensor.name.find(kFirst);
-    if (place == std::string::npos) {
-      const bool is_other = tensor.name.find(".experts.") != std::string::npos;
-      if (!is_other) tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
-      continue;
-    }
-    const std::string stem = tensor.name.substr(0, place);
-    const std::string part = tensor.name.substr(place + kFirst.size());
-    auto& bytes = made.emplace_back();
-    std::int64_t count = 0;
-    while (const auto* one = model.find(fmt::format("{}.experts.{}.{}", stem, count, part))) {
-      bytes.insert(bytes.end(), one->bytes.begin(), one->bytes.end());
-      ++count;
-    }
-    tensors.push_back({stem + ".switch_mlp." + part,
-                       tensor.type,
-                       {count, tensor.shape[0], tensor.shape[1]},
-                       bytes});
-  }
-  write_safetensors(folder / "model.safetensors", tensors);
-  std::ofstream(folder / "config.json") << model.metadata;
-  return folder;
-}
-
-TEST(QuantizedExperts, MayLieInStacksOfMlx) {
-  const MakerRecording recording = unpack_maker("qwen3_moe");
-  std::vector<float> logits[2];
-  for (const bool stacked : {false, true}) {
-    ModelRun run(stacked ? experts_in_mlx_stacks(recording.folder) : recording.folder,
-                 make_reference_backend(2), KvType::f32, 128);
-    run.run(recording.sequences[0].ids, 0, [&](int, std::span<const float> row) {
-      logits[stacked].insert(logits[stacked].end(), row.begin(), row.end());
-    });
-  }
-  EXPECT_FALSE(logits[0].empty());
-  EXPECT_EQ(logits[0], logits[1]);
-}
-
 bool is_stack(const StoredTensor& tensor) {
   return tensor.shape.size() >= 3 && tensor.name.find("exp") != std::string::npos;
 }
@@ -399,7 +355,8 @@ TEST(QuantizedByMlx, NamesWhatContradicts) {
   const Refusal refusals[] = {
       {"bits", 7, "bits"},
       {"bits", 5, ", 10], found ["},
-      {"mode", "mxfp4", "mode"},
+      {"mode", "mxfp6", "mode"},
+      {"mode", "mxfp4", "group_size"},
       {"group_size", 48, "group_size"},
       {"group_size", 32, ".scales\": expected ["},
       {"group_size", 128, "inputs in groups of 128"},

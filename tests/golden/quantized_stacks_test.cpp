@@ -150,5 +150,116 @@ TEST(RecordedStacks, InFp8GiveTheLogitsOfTheWeightsThatTheyStandFor) {
 INSTANTIATE_TEST_SUITE_P(Families, QuantizedStacks, testing::ValuesIn(kFamilies),
                          [](const auto& tested) { return tested.param.family; });
 
+/// The folder with a stack for each matrix of its experts, by MLX's names.
+fs::path experts_in_mlx_stacks(const fs::path& from) {
+  constexpr std::string_view kFirst = ".experts.0.";
+  const fs::path folder = from.parent_path() / "mlx_stacks";
+  fs::create_directories(folder);
+  const Checkpoint model = open_checkpoint(from);
+  std::deque<std::vector<std::byte>> made;
+  std::vector<TensorToWrite> tensors;
+  for (const StoredTensor& tensor : model.tensors) {
+    const std::size_t place = tensor.name.find(kFirst);
+    if (place == std::string::npos) {
+      const bool is_other = tensor.name.find(".experts.") != std::string::npos;
+      if (!is_other) tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
+      continue;
+    }
+    const std::string stem = tensor.name.substr(0, place);
+    const std::string part = tensor.name.substr(place + kFirst.size());
+    auto& bytes = made.emplace_back();
+    std::int64_t count = 0;
+    while (const auto* one = model.find(fmt::format("{}.experts.{}.{}", stem, count, part))) {
+      bytes.insert(bytes.end(), one->bytes.begin(), one->bytes.end());
+      ++count;
+    }
+    tensors.push_back({stem + ".switch_mlp." + part,
+                       tensor.type,
+                       {count, tensor.shape[0], tensor.shape[1]},
+                       bytes});
+  }
+  write_safetensors(folder / "model.safetensors", tensors);
+  std::ofstream(folder / "config.json") << model.metadata;
+  return folder;
+}
+
+TEST(StacksOfMlx, HoldTheExpertsThatOthersHaveOneByOne) {
+  const MakerRecording recording = unpack_maker("qwen3_moe");
+  std::vector<float> logits[2];
+  for (const bool stacked : {false, true}) {
+    ModelRun run(stacked ? experts_in_mlx_stacks(recording.folder) : recording.folder,
+                 make_reference_backend(2), KvType::f32, 128);
+    run.run(recording.sequences[0].ids, 0, [&](int, std::span<const float> row) {
+      logits[stacked].insert(logits[stacked].end(), row.begin(), row.end());
+    });
+  }
+  EXPECT_FALSE(logits[0].empty());
+  EXPECT_EQ(logits[0], logits[1]);
+}
+
+/// Rows `first`, `first + step`, ... of all matrices of a stack.
+std::vector<std::byte> some_rows(const StoredTensor& stack, std::size_t first, std::size_t step) {
+  const auto rows = static_cast<std::size_t>(stack.shape[0] * stack.shape[1]);
+  const std::size_t size = stack.bytes.size() / rows;
+  std::vector<std::byte> bytes;
+  for (std::size_t row = first; row < rows; row += step) {
+    const auto one = stack.bytes.subspan(row * size, size);
+    bytes.insert(bytes.end(), one.begin(), one.end());
+  }
+  return bytes;
+}
+
+/// gpt-oss' folder with its blocks as MLX lays them: gates and ups apart, codes in words.
+fs::path gpt_oss_of_mlx(const fs::path& from) {
+  constexpr std::string_view kFused = "gate_up_proj";
+  constexpr std::pair<std::string_view, const char*> kParts[] = {
+      {"_blocks", ".weight"}, {"_scales", ".scales"}, {"_bias", ".bias"}};
+  const fs::path folder = from.parent_path() / "mlx_stacks";
+  fs::create_directories(folder);
+  Checkpoint model = open_checkpoint(from);
+  std::deque<std::vector<std::byte>> made;
+  std::vector<TensorToWrite> tensors;
+  for (const StoredTensor& tensor : model.tensors) {
+    if (tensor.name.find(".experts.") == std::string::npos) {
+      tensors.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
+      continue;
+    }
+    for (const auto& [ending, part] : kParts) {
+      if (!tensor.name.ends_with(ending)) continue;
+      const std::string matrix = tensor.name.substr(0, tensor.name.size() - ending.size());
+      const bool fused = matrix.ends_with(kFused), words = tensor.shape.size() == 4;
+      const std::string stem = matrix.substr(0, matrix.size() - kFused.size());
+      const std::size_t step = fused ? 2 : 1;
+      std::vector<std::int64_t> shape = {tensor.shape[0],
+                                         tensor.shape[1] / static_cast<std::int64_t>(step)};
+      if (tensor.shape.size() > 2) shape.push_back(tensor.shape[2] * (words ? 4 : 1));
+      for (std::size_t first = 0; first < step; ++first) {
+        const std::string name = !fused ? matrix : stem + (first == 0 ? "gate_proj" : "up_proj");
+        tensors.push_back({name + part, words ? StorageType::i32 : tensor.type, shape,
+                           made.emplace_back(some_rows(tensor, first, step))});
+      }
+    }
+  }
+  write_safetensors(folder / "model.safetensors", tensors);
+  model.metadata.erase("quantization_config");
+  model.metadata["quantization"] = {{"group_size", 32}, {"bits", 4}, {"mode", "mxfp4"}};
+  std::ofstream(folder / "config.json") << model.metadata;
+  return folder;
+}
+
+TEST(StacksOfMlx, HoldTheBlocksOfGptOss) {
+  const MakerRecording recording = unpack_maker("gpt_oss");
+  const fs::path folder = gpt_oss_of_mlx(recording.folder);
+  std::vector<float> logits[2];
+  for (const bool of_mlx : {false, true}) {
+    ModelRun run(of_mlx ? folder : recording.folder, make_reference_backend(2), KvType::f32, 128);
+    run.run(recording.sequences[0].ids, 0, [&](int, std::span<const float> row) {
+      logits[of_mlx].insert(logits[of_mlx].end(), row.begin(), row.end());
+    });
+  }
+  EXPECT_FALSE(logits[0].empty());
+  EXPECT_EQ(logits[0], logits[1]);
+}
+
 }  // namespace
 }  // namespace talon::quantized_stacks_test

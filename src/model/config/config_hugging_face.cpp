@@ -165,6 +165,7 @@ Json class_defaults(const Json& model_type) {
       {"mistral4", {{"n_shared_experts", 1}, {"rope_parameters", kMistral4Rope}}},
       {"mixtral", {{"rope_theta", 1e6}, {"rms_norm_eps", 1e-5}}},
       {"phi3", {{"rms_norm_eps", 1e-5}, {"original_max_position_embeddings", 4096}}},
+      {"phimoe", {{"rope_theta", 1e6}, {"rms_norm_eps", 1e-5}, {"num_experts_per_tok", 2}}},
       {"smollm3", {{"rope_theta", 2e6}}},
       {"hunyuan_v1_dense", kEpsilon},
       {"olmo2", kEpsilon},
@@ -432,8 +433,7 @@ ModelConfig read_hugging_face_config(const Checkpoint& checkpoint) {
     config.context =
         std::max(config.context, static_cast<int>(std::min<double>(stretched, Limits::kContext)));
   }
-  const bool attention_bias = keys.flag_or("attention_bias", false);
-  config.qkv_bias = config.output_bias = attention_bias;
+  config.qkv_bias = config.output_bias = keys.flag_or("attention_bias", false);
   config.tied_output =
       keys.flag_or("tie_word_embeddings", top.flag_or("tie_word_embeddings", false));
   read_tokens(top, keys, checkpoint, config);

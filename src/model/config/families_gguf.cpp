@@ -234,6 +234,17 @@ void read_phi2(const ConfigKeys&, const Checkpoint&, ModelConfig& config) {
   each_plan(config, [](LayerPlan& plan) { plan.parallel = true; });
 }
 
+/// The files do not name the router's jitter.
+void read_phimoe(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
+  plan_layer_norms(config, InputTransform::silu_gate);
+  each_plan(config, [](LayerPlan& plan) { plan.mlp_bias = false; });
+  config.output_matrix_bias = true;
+  const ExpertPlan experts = read_gguf_experts(keys, config);
+  if (experts.used != 2) keys.refuse(key(config, "expert_used_count"), "2");
+  plan_near_experts(config, experts, 0.01);
+  window_all(keys, config);
+}
+
 void read_gptneox(const ConfigKeys& keys, const Checkpoint&, ModelConfig& config) {
   const bool approximates = config.layers == 44;  // the 20B model: the files do not say so
   plan_layer_norms(config, approximates ? InputTransform::gelu_tanh : InputTransform::gelu_erf);
@@ -301,7 +312,7 @@ constexpr GgufFamily kFamilies[] = {
     {"minicpm", read_minicpm},     {"chatglm", read_chatglm},       {"stablelm", read_stablelm},
     {"command-r", read_command_r}, {"hunyuan-dense", read_hunyuan}, {"exaone", read_qwen2},
     {"internlm2", read_ernie4_5},  {"arcee", read_arcee},           {"nemotron", read_nemotron},
-    {"phi2", read_phi2},
+    {"phi2", read_phi2},           {"phimoe", read_phimoe},
 };
 
 }  // namespace

@@ -259,6 +259,33 @@ void read_phi(const ConfigKeys& keys, ModelConfig& config) {
   });
 }
 
+/// Factors of the amplitude, which the makers' code multiplies by instead of the usual one. Rows
+/// stay as they are where texts grow, so there is one for texts of any length.
+void read_mscale(const ConfigKeys& keys, ModelConfig& config) {
+  constexpr std::string_view kShort = "short_mscale", kLong = "long_mscale";
+  const auto scaling = rope_keys_of(keys);
+  if (!scaling || config.rope.scaling != RopeConfig::Scaling::longrope) return;
+  const double factor = scaling->number(kShort, 1e-3, 1e3);
+  if (scaling->number(kLong, 1e-3, 1e3) != factor) scaling->refuse(kLong, "as short_mscale");
+  config.rope.attention_factor = static_cast<float>(factor);  // as GGUF files keep it
+}
+
+/// Phi-3.5-MoE.
+void read_phimoe(const ConfigKeys& keys, ModelConfig& config) {
+  constexpr std::string_view kUsed = "num_experts_per_tok";
+  only_activation(keys, "silu");
+  plan_layer_norms(config, InputTransform::silu_gate);
+  config.output_matrix_bias = keys.flag_or("lm_head_bias", false);
+  read_mscale(keys, config);
+  ExpertPlan experts;
+  experts.count = keys.integer_or("num_local_experts", 2, Limits::kExperts, 16);
+  experts.used = keys.integer(kUsed, 1, experts.count);
+  if (experts.used != 2) keys.refuse(kUsed, "2");
+  experts.width = keys.integer("intermediate_size", 1, Limits::kWidth);
+  plan_near_experts(config, experts, keys.number_or("router_jitter_noise", 0, 1, 0.01));
+  window_layers(config, window_of(keys), [](int) { return true; });
+}
+
 void read_gpt_neox(const ConfigKeys& keys, ModelConfig& config) {
   constexpr std::string_view kApproximations[] = {"gelu_fast", "gelu_new", kGelu};
   const std::string activation = keys.text_or("hidden_act", "gelu");
@@ -356,6 +383,7 @@ constexpr Family kFamilies[] = {
     {"arcee", read_arcee},
     {"nemotron", read_nemotron},
     {"phi", read_phi},
+    {"phimoe", read_phimoe},
     {"gpt_neox", read_gpt_neox},
     {"gemma", read_gemma1},
     {"gemma2", read_gemma2},

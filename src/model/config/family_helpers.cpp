@@ -113,6 +113,12 @@ void window_exaone(const ConfigKeys& keys, ModelConfig& config) {
   still_full_layers(config);
 }
 
+void plan_near_experts(ModelConfig& config, ExpertPlan experts, double jitter) {
+  experts.score = RouteArgs::Score::near_best;
+  experts.jitter = static_cast<float>(jitter);
+  plan_experts(config, experts, [](int) { return true; });
+}
+
 void local_rope_where_windowed(ModelConfig& config, const RopeConfig& rope) {
   config.local_rope = rope;
   for (LayerPlan& plan : config.plans) {

@@ -72,6 +72,9 @@ void read_gguf_granitemoe(const ConfigKeys& keys, const Checkpoint& checkpoint,
                           ModelConfig& config);
 double gguf_local_base(const ConfigKeys& keys, const ModelConfig& config, double otherwise);
 
+/// Phi-3.5-MoE's experts in all layers.
+void plan_near_experts(ModelConfig& config, ExpertPlan experts, double jitter);
+
 /// MiMo-V2-Flash.
 void read_mimo(const ConfigKeys& keys, ModelConfig& config);
 void read_gguf_mimo2(const ConfigKeys& keys, const Checkpoint& checkpoint, ModelConfig& config);

@@ -399,5 +399,30 @@ TEST(GptOss, MayHaveNoBiases) {
   EXPECT_FALSE(read_folder(json).plans[0].output_bias || read_folder(json).plans[0].qkv_bias);
 }
 
+TEST(Phi35Moe, ChoosesTheBestAndTheBestOfTheOthers) {
+  const Json factors = {1, 1, 1, 1, 1, 1, 1, 1};
+  Json scaling = {{"type", "longrope"},     {"short_factor", factors},
+                  {"long_factor", factors}, {"short_mscale", 1.25},
+                  {"long_mscale", 1.25},    {"original_max_position_embeddings", 64}};
+  Json json = sizes("phimoe", {{"num_local_experts", 8}, {"lm_head_bias", true}});
+  json["rope_scaling"] = scaling;
+  const ModelConfig config = read_folder(json);
+  EXPECT_EQ(config.rope.attention_factor, 1.25);
+  EXPECT_TRUE(config.output_matrix_bias && config.final_norm_bias);
+  const LayerPlan& plan = config.plans[0];
+  EXPECT_TRUE(plan.norm == LayerPlan::Norm::layer && plan.norm_bias && !plan.mlp_bias);
+  EXPECT_EQ(plan.experts.score, RouteArgs::Score::near_best);
+  EXPECT_EQ(plan.experts.jitter, 0.01F);
+  EXPECT_EQ(plan.experts.used, 2);
+  EXPECT_EQ(plan.intermediate, 0);
+  json["num_experts_per_tok"] = 1;
+  expect_refusal(json, {"num_experts_per_tok", "2"});
+  json["num_experts_per_tok"] = 2;
+  json["rope_scaling"]["long_mscale"] = 1.5;
+  expect_refusal(json, {"long_mscale", "as short_mscale"});
+  json["rope_scaling"].erase("short_mscale");
+  expect_refusal(json, {"short_mscale"});
+}
+
 }  // namespace
 }  // namespace talon::family_keys_test

@@ -10,6 +10,7 @@ struct ExpertPlan {
   int used = 0;   // by a row
   int width = 0;  // of an expert
   RouteArgs::Score score = RouteArgs::Score::softmax;
+  float jitter = 0;  // of near_best
   bool renormalize = false;
   float scale = 1;
   int groups = 1, groups_used = 1;

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 #include "model/config/config_readers.h"
@@ -112,8 +113,21 @@ void read_modelopt(const ConfigKeys& top, Quantization& q) {
   q.group = keys.integer_or("group_size", kNvfp4Group, kNvfp4Group, kNvfp4Group);
 }
 
+/// Of small floats bits and groups are those of their mode.
 Quantization::Groups read_groups_of_mlx(const ConfigKeys& keys) {
-  if (keys.text_or("mode", "affine") != "affine") keys.refuse("mode", "affine");
+  using Codes = Quantization::Groups::Codes;
+  constexpr std::pair<std::string_view, Quantization::Groups> kFloats[] = {
+      {"mxfp4", {4, 32, Codes::mxfp4}},
+      {"nvfp4", {4, 16, Codes::nvfp4}},
+      {"mxfp8", {8, 32, Codes::mxfp8}}};
+  const std::string mode = keys.text_or("mode", "affine");
+  for (const auto& [name, floats] : kFloats) {
+    if (mode != name) continue;
+    keys.integer_or("bits", floats.bits, floats.bits, floats.bits);
+    keys.integer_or("group_size", floats.inputs, floats.inputs, floats.inputs);
+    return floats;
+  }
+  if (mode != "affine") keys.refuse("mode", "affine, mxfp4, nvfp4 or mxfp8");
   Quantization::Groups groups;
   groups.bits = keys.integer_or("bits", 2, 8, groups.bits);
   if (groups.bits == 7) keys.refuse("bits", "2, 3, 4, 5, 6 or 8");

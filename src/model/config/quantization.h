@@ -25,10 +25,13 @@ struct Quantization {
     bitsandbytes,
     mlx,
   };
-  /// Of MLX's codes: each group of inputs has a scale and a bias.
+  /// Of MLX's codes. Whole numbers have a scale and a bias for each group of inputs; small floats a
+  /// scale: a power of two in one byte, or of nvfp4 an eight-bit float.
   struct Groups {
+    enum class Codes { affine, mxfp4, nvfp4, mxfp8 };
     int bits = 4;
     int inputs = 64;
+    Codes codes = Codes::affine;
   };
   Method method = Method::mxfp4;
   int bits = 4;

@@ -83,17 +83,11 @@ TEST(Quantization, GroupsOfMlxAreThoseOfTheWholeOrOfAMatrix) {
 }
 
 TEST(Quantization, OtherGroupsOfMlxAreRefusedByName) {
-  const std::pair<const char*, Json> refusals[] = {{"bits", 1},
-                                                   {"bits", 7},
-                                                   {"bits", 9},
-                                                   {"bits", "4"},
-                                                   {"group_size", 16},
-                                                   {"group_size", 96},
-                                                   {"group_size", 48},
-                                                   {"group_size", 0},
-                                                   {"mode", "mxfp4"},
-                                                   {"mode", "nvfp4"},
-                                                   {"mode", Json::array()}};
+  const std::pair<const char*, Json> refusals[] = {{"bits", 1},        {"bits", 7},
+                                                   {"bits", 9},        {"bits", "4"},
+                                                   {"group_size", 16}, {"group_size", 96},
+                                                   {"group_size", 48}, {"group_size", 0},
+                                                   {"mode", "mxfp6"},  {"mode", Json::array()}};
   for (const auto& [key, value] : refusals) {
     for (const bool of_matrix : {false, true}) {
       Json groups = {{"group_size", 64}, {"bits", 4}};
@@ -105,6 +99,39 @@ TEST(Quantization, OtherGroupsOfMlxAreRefusedByName) {
         const std::string message = error.what();
         EXPECT_NE(message.find(std::string("\"") + key + "\": expected"), std::string::npos)
             << message;
+      }
+    }
+  }
+}
+
+TEST(Quantization, SmallFloatsOfMlxHaveTheBitsAndGroupsOfTheirMode) {
+  using Codes = Quantization::Groups::Codes;
+  struct Mode {
+    const char* name;
+    Codes codes;
+    int bits, inputs;
+  };
+  for (const Mode& mode : {Mode{"mxfp4", Codes::mxfp4, 4, 32}, Mode{"nvfp4", Codes::nvfp4, 4, 16},
+                           Mode{"mxfp8", Codes::mxfp8, 8, 32}}) {
+    const Json whole = {{"mode", mode.name}, {"bits", mode.bits}, {"group_size", mode.inputs}};
+    for (const Json& said : {whole, Json{{"mode", mode.name}}}) {
+      const Quantization q = read_mlx_groups(said);
+      EXPECT_EQ(q.groups.codes, mode.codes);
+      EXPECT_EQ(q.groups.bits, mode.bits);
+      EXPECT_EQ(q.groups.inputs, mode.inputs);
+    }
+    Json groups = whole;
+    groups["lm_head"] = {{"bits", 6}};  // as MLX takes it
+    EXPECT_EQ(read_mlx_groups(groups).groups_of("lm_head.weight").codes, Codes::affine);
+    EXPECT_EQ(read_mlx_groups({{"lm_head", whole}}).groups_of("lm_head.weight").codes, mode.codes);
+    for (const char* key : {"bits", "group_size"}) {
+      groups = whole;
+      groups[key] = 64;
+      try {
+        read_mlx_groups(groups);
+        ADD_FAILURE() << groups;
+      } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find(key), std::string::npos) << error.what();
       }
     }
   }

@@ -270,7 +270,7 @@ void name_experts(const std::string& family, const std::string& layer, TensorNam
   add_experts(layer + "mlp.", names);
   add_latents(layer, names);
   add_states(layer, names);
-  if (family == "mixtral") {
+  if (family == "mixtral" || family == "phimoe") {
     name_numbered_experts(layer + "block_sparse_moe.", names);
   } else if (family.starts_with("granitemoe")) {
     const std::string root = layer + "block_sparse_moe.";

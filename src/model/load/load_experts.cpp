@@ -153,9 +153,11 @@ void ExpertLoader::load_biases(int layer, const LayerPlan& plan, ExpertLayerWeig
   const auto upload = [&](const std::vector<float>& values, int cols) {
     return tensors_.upload(values, count, cols);
   };
-  if (gguf_) {
-    const auto load = [&](const std::string& name, int cols) {
-      return upload(tensors_.values(layer_tensor(name, layer, "bias"), {count, cols}), cols);
+  // In GGUF files, and in MLX's folders.
+  if (gguf_ || tensors_.has(layer_tensor(stack_of(names_.expert_gate), layer, "bias"))) {
+    const auto load = [&](const std::string& stem, int cols) {
+      const std::string name = layer_tensor(stack_of(stem), layer, "bias");
+      return upload(tensors_.values(name, {count, cols}), cols);
     };
     w.gate_bias = load(names_.expert_gate, width);
     w.up_bias = load(names_.expert_up, width);
@@ -186,7 +188,9 @@ std::unique_ptr<Weight> ExpertLoader::load_part(const Part& part, int expert) {
       const std::string name = stack_tensor(stem, part.layer) + suffix;
       if (tensors_.has(name + "_blocks")) return load_mxfp4(part, name, expert);
       if (!tensors_.has(name)) continue;
-      if (config_.forms.experts_inputs_first) return load_inputs_first(part, name, expert);
+      // MLX turns stacks round and ends their names as those of matrices.
+      const bool inputs_first = config_.forms.experts_inputs_first && *suffix == '\0';
+      if (inputs_first) return load_inputs_first(part, name, expert);
       const StoredRows rows =
           fused ? StoredRows{part.second * part.rows, 2 * part.rows} : StoredRows{};
       return tensors_.matrix_of_stack(name, part.count, expert, part.rows, part.cols, rows);

@@ -118,10 +118,13 @@ std::optional<MadeOutline> outline_of_groups(const StoredTensor& tensor, const C
   if (tensor.type != StorageType::i32 || !tensor.name.ends_with(kEnd)) return std::nullopt;
   const std::string stem = tensor.name.substr(0, tensor.name.size() - kEnd.size());
   if (!folder.find(stem + "scales")) return std::nullopt;
-  const auto bits = q.groups_of(tensor.name).bits;
-  return MadeOutline{tensor.name, smallest_type_of_codes(bits),
-                     stored_values(tensor) * kBitsOfWord / static_cast<std::uint64_t>(bits),
-                     tensor.shape.size() == 3};
+  const Quantization::Groups& groups = q.groups_of(tensor.name);
+  const auto values_in = [&](std::uint64_t words) {
+    return words * kBitsOfWord / static_cast<std::uint64_t>(groups.bits);
+  };
+  const auto row = static_cast<std::uint64_t>(tensor.shape.empty() ? 0 : tensor.shape.back());
+  return MadeOutline{tensor.name, smallest_type_of_codes(groups, values_in(row)),
+                     values_in(stored_values(tensor)), tensor.shape.size() == 3};
 }
 
 }  // namespace

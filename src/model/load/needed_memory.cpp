@@ -9,7 +9,8 @@
 namespace talon {
 namespace {
 
-/// Types of files become layouts of no fewer bits, but for float32 that fits in bf16.
+/// Types of files become layouts of no fewer bits, but for float32 that fits in bf16; nvfp4 becomes
+/// bf16.
 double least_bits(StorageType type, WeightLayout layout) {
   constexpr double kHalf = 16;
   switch (layout) {
@@ -24,6 +25,7 @@ double least_bits(StorageType type, WeightLayout layout) {
     case WeightLayout::f32:
       return 32;
   }
+  if (type == StorageType::nvfp4) return kHalf;
   const BlockShape block = block_shape(type);
   return std::min(kHalf,
                   8 * static_cast<double>(block.bytes) / static_cast<double>(block.elements));

@@ -138,6 +138,29 @@ TEST_F(MadeTypes, BytesBecomeTheSmallestTypeThatHoldsThem) {
   EXPECT_EQ(outline("a.weight")->type, StorageType::q8_0);
 }
 
+TEST_F(MadeTypes, SmallFloatsOfMlxBecomeTheSmallestTypeThatHoldsThem) {
+  using Groups = Quantization::Groups;
+  quantization_.method = Quantization::Method::mlx;
+  const std::pair<Groups, StorageType> kinds[] = {
+      {{4, 32, Groups::Codes::mxfp4}, StorageType::mxfp4},
+      {{4, 16, Groups::Codes::nvfp4}, StorageType::nvfp4},
+      {{8, 32, Groups::Codes::mxfp8}, StorageType::bf16}};
+  add("a.weight", StorageType::i32, {3, 2, 16}, std::vector<std::int32_t>(96));
+  add("a.scales", StorageType::u8, {3, 2, 4}, std::vector<std::uint8_t>(24));
+  for (const auto& [groups, type] : kinds) {
+    quantization_.groups = groups;
+    ASSERT_TRUE(outline("a.weight"));
+    EXPECT_EQ(outline("a.weight")->type, type);
+    EXPECT_EQ(outline("a.weight")->values,
+              3U * 2U * 16U * 32U / static_cast<unsigned>(groups.bits));
+    EXPECT_TRUE(outline("a.weight")->is_stack);
+    EXPECT_FALSE(outline("a.scales"));
+  }
+  quantization_.groups = kinds[1].first;
+  tensor("a.weight").shape = {2, 4, 12};  // rows of 96, no whole blocks of 64
+  EXPECT_EQ(outline("a.weight")->type, StorageType::bf16);
+}
+
 TEST_F(MadeTypes, Fp8BecomesFloatsAndPlainNumbersStay) {
   quantization_.method = Quantization::Method::float_blocks;
   add("a.weight", StorageType::f8_e4m3, {2, 2}, std::vector<std::uint8_t>(4));

@@ -71,6 +71,14 @@ std::span<const std::byte> MatrixParts::bytes(std::string_view part, StorageType
   return found.bytes;
 }
 
+std::span<const std::byte> MatrixParts::bytes_of_one(std::string_view part, StorageType type,
+                                                     const TensorShape& shape, int count,
+                                                     int index) const {
+  const auto all = bytes(part, type, shape);
+  const std::size_t size = all.size() / static_cast<std::size_t>(count);
+  return all.subspan(static_cast<std::size_t>(index) * size, size);
+}
+
 std::vector<std::uint32_t> MatrixParts::words(std::string_view part,
                                               const TensorShape& shape) const {
   return words_of_one(part, shape, 1, 0);
@@ -79,9 +87,7 @@ std::vector<std::uint32_t> MatrixParts::words(std::string_view part,
 std::vector<std::uint32_t> MatrixParts::words_of_one(std::string_view part,
                                                      const TensorShape& shape, int count,
                                                      int index) const {
-  const auto all = bytes(part, StorageType::i32, shape);
-  const std::size_t size = all.size() / static_cast<std::size_t>(count);
-  const auto from = all.subspan(static_cast<std::size_t>(index) * size, size);
+  const auto from = bytes_of_one(part, StorageType::i32, shape, count, index);
   std::vector<std::uint32_t> values(from.size() / sizeof(std::uint32_t));
   if (!from.empty()) std::memcpy(values.data(), from.data(), from.size());
   return values;

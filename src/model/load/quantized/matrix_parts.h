@@ -26,6 +26,9 @@ class MatrixParts {
   const StoredTensor& tensor(std::string_view part, const TensorShape& shape) const;
   std::span<const std::byte> bytes(std::string_view part, StorageType type,
                                    const TensorShape& shape) const;
+  /// Those of matrix `index` of the `count` of a stack.
+  std::span<const std::byte> bytes_of_one(std::string_view part, StorageType type,
+                                          const TensorShape& shape, int count, int index) const;
   std::vector<std::uint32_t> words(std::string_view part, const TensorShape& shape) const;
   /// Those of matrix `index` of the `count` of a stack.
   std::vector<std::uint32_t> words_of_one(std::string_view part, const TensorShape& shape,

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <limits>
 
 #include "model/load/test_folder.h"
@@ -132,6 +133,120 @@ TEST_F(MlxParts, WhatContradictsIsRefusedByName) {
   expect_refused(2, 128, {"a.biases", "finite values"});
   tensor("a.weight").type = StorageType::f32;
   expect_refused(2, 128, {"a.weight", "i32", "f32"});
+}
+
+/// Small floats of MLX's and what they stand for: code (7 output + 5 input) % 2^bits, but of e4m3
+/// no NaN, and the bytes of scales over and over again.
+class MlxFloats : public MlxParts {
+ protected:
+  void add_matrix(const std::string& mode, const std::vector<std::int64_t>& shape,
+                  const std::vector<std::uint8_t>& scales) {
+    folder_.tensors.clear();
+    folder_.metadata["quantization"] = {{"mode", mode}};
+    const bool of_bytes = mode == "mxfp8", of_nvfp4 = mode == "nvfp4";
+    const std::int64_t cols = shape.back(), inputs = of_nvfp4 ? 16 : 32;
+    std::int64_t count = 1;
+    for (const std::int64_t size : shape) count *= size;
+    std::vector<int> codes;
+    std::vector<std::uint8_t> bytes;
+    expected_.clear();
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t code = 7 * (i / cols) + 5 * (i % cols);
+      codes.push_back(static_cast<int>(code % (of_bytes ? 126 : 16)));
+      if (i % inputs == 0) bytes.push_back(scales[bytes.size() % scales.size()]);
+      const float value = of_bytes ? e4m3(codes.back()) : kE2m1[codes.back()];
+      expected_.push_back(of_nvfp4 ? value * e4m3(bytes.back())
+                                   : std::ldexp(value, bytes.back() - 127));
+    }
+    std::vector<std::int64_t> words = shape, groups = shape;
+    words.back() = of_bytes ? cols / 4 : cols / 8;
+    groups.back() = cols / inputs;
+    add("a.weight", StorageType::i32, words, bytes_of(codes, of_bytes ? 8 : 4));
+    add("a.scales", StorageType::u8, groups, bytes);
+  }
+  std::uint8_t& scale(std::size_t i) { return reinterpret_cast<std::uint8_t&>(bytes_.back()[i]); }
+
+  static constexpr float kE2m1[] = {0,  0.5F,  1,  1.5F,  2,  3,  4,  6,
+                                    -0, -0.5F, -1, -1.5F, -2, -3, -4, -6};
+  /// Without infinities.
+  static float e4m3(int byte) {
+    const int exponent = byte >> 3 & 15, mantissa = byte & 7;
+    const float size = exponent > 0 ? std::ldexp(1 + static_cast<float>(mantissa) / 8, exponent - 7)
+                                    : std::ldexp(static_cast<float>(mantissa), -9);
+    return byte < 128 ? size : -size;
+  }
+};
+
+TEST_F(MlxFloats, StayInTheSmallestTypeThatHoldsThem) {
+  struct Kept {
+    std::string mode;
+    int cols;
+    std::vector<std::uint8_t> scales;
+    StorageType type;
+  };
+  const Kept kinds[] = {{"mxfp4", 96, {0, 1, 120, 127, 250}, StorageType::mxfp4},
+                        {"nvfp4", 128, {0, 1, 13, 56, 126}, StorageType::nvfp4},
+                        {"nvfp4", 48, {0, 1, 13, 56, 126}, StorageType::bf16},
+                        {"nvfp4", 128, {13, 56, 56 + 128}, StorageType::bf16},
+                        {"mxfp8", 96, {10, 117, 118, 130}, StorageType::bf16},
+                        {"mxfp8", 96, {0, 127}, StorageType::f32}};
+  for (const auto& [mode, cols, scales, type] : kinds) {
+    add_matrix(mode, {3, cols}, scales);
+    EXPECT_EQ(values(3, cols), expected_) << mode;
+    EXPECT_EQ(kept(3, cols), type) << mode;
+  }
+}
+
+TEST_F(MlxFloats, AMatrixMayHaveAModeOfItsOwn) {
+  add_matrix("mxfp8", {2, 64}, {120});
+  folder_.metadata["quantization"] = {{"bits", 4}, {"group_size", 64}, {"a", {{"mode", "mxfp8"}}}};
+  EXPECT_EQ(values(2, 64), expected_);
+}
+
+TEST_F(MlxFloats, AStackIsReadOneMatrixAfterTheOther) {
+  for (const char* mode : {"mxfp4", "nvfp4", "mxfp8"}) {
+    add_matrix(mode, {3, 2, 64}, {117, 118, 119, 120, 121, 122, 123});
+    Floats all;
+    for (const int index : {0, 1, 2}) {
+      const Floats one = values("a.weight", {.count = 3, .index = index, .rows = 2, .cols = 64});
+      all.insert(all.end(), one.begin(), one.end());
+    }
+    EXPECT_EQ(all, expected_) << mode;
+  }
+}
+
+TEST_F(MlxFloats, WhatContradictsIsRefusedByName) {
+  for (const std::string mode : {"mxfp4", "nvfp4", "mxfp8"}) {
+    add_matrix(mode, {2, 64}, {100});
+    expect_refused(2, 72, {"a.weight", mode == "nvfp4" ? "groups of 16" : "groups of 32"});
+    expect_refused(3, 64, {"a.weight", "[2, "});
+    tensor("a.weight").type = StorageType::u8;
+    expect_refused(2, 64, {"a.weight", "i32", "u8"});
+    tensor("a.weight").type = StorageType::i32;
+    tensor("a.scales").type = StorageType::i8;
+    expect_refused(2, 64, {"a.scales", "u8", "i8"});
+    remove("a.scales");
+    add("a.scales", StorageType::bf16, {2, 1}, std::vector<std::uint16_t>(2));
+    expect_refused(2, 64, {"a.scales"});
+    remove("a.scales");
+    EXPECT_NE(refusal(2, 64), "") << mode;
+  }
+}
+
+TEST_F(MlxFloats, ThatAreNoNumbersAreRefusedByName) {
+  add_matrix("nvfp4", {2, 64}, {100});
+  for (const std::uint8_t nan : {127, 255}) {
+    scale(1) = nan;
+    expect_refused(2, 64, {"a.scales", "finite values"});
+  }
+  for (const char* mode : {"mxfp4", "mxfp8"}) {
+    add_matrix(mode, {2, 64}, {100});
+    scale(3) = 255;
+    expect_refused(2, 64, {"a.weight", "below 3.4e38", "row 1"});
+  }
+  add_matrix("mxfp8", {2, 64}, {100});
+  bytes_[bytes_.size() - 2][5] = std::byte{255};
+  expect_refused(2, 64, {"a.weight", "finite values"});
 }
 
 }  // namespace

@@ -10,9 +10,9 @@
 
 namespace talon {
 
-/// A matrix put together from the tensors of a quantised folder, [rows, cols]: q4_0, q8_0, q4_1 or
-/// q5_1 where that changes no value, else f32; bf16 or f16 where the format rounds its values to
-/// that.
+/// A matrix put together from the tensors of a quantised folder, [rows, cols]: q4_0, q8_0, q4_1,
+/// q5_1, mxfp4, nvfp4 or, of small floats, bf16 where that changes no value, else f32; bf16 or f16
+/// where the format rounds its values to that.
 struct MadeMatrix {
   StorageType type = StorageType::f32;
   std::vector<std::byte> bytes;

@@ -9,6 +9,7 @@ hf/ (config.json, model.safetensors), model.gguf and golden.safetensors, which p
 safetensors and what the converter needs (numpy, sentencepiece, PyYAML, protobuf).
 """
 import json
+import math
 import pathlib
 import sys
 
@@ -175,6 +176,16 @@ FAMILIES |= {
     "hy_v3": (SMALL | dict(architectures=["HYV3ForCausalLM"], model_type="hy_v3", head_dim=8, num_experts=4,
                            num_experts_per_tok=2, num_shared_experts=1, moe_intermediate_size=16, intermediate_size=32,
                            router_scaling_factor=1.5, route_norm=True, mlp_layer_types=["dense", "sparse"]), 1),
+    # The amplitude is the one that the converter writes, whatever a folder says.
+    "phimoe": (SMALL | dict(architectures=["PhiMoEForCausalLM"], model_type="phimoe", num_local_experts=8,
+                            num_experts_per_tok=2, intermediate_size=16, router_jitter_noise=0.01,
+                            input_jitter_noise=0.0, attention_bias=True, lm_head_bias=True, sliding_window=None,
+                            rope_parameters=dict(rope_type="longrope", rope_theta=10000.0,
+                                                 original_max_position_embeddings=128,
+                                                 short_factor=[1.0, 1.0625, 1.25, 1.5],
+                                                 long_factor=[1.0, 1.5, 2.75, 4.0],
+                                                 short_mscale=(1 + math.log(4) / math.log(128)) ** 0.5,
+                                                 long_mscale=(1 + math.log(4) / math.log(128)) ** 0.5)), 1),
 }
 # Names, where the classes have others.
 PUBLISHED = {"block_sparse_moe.experts.gate_up_proj": "block_sparse_moe.input_linear.weight",
@@ -185,7 +196,7 @@ NORMS_LESS_ONE = ("gemma", "nemotron", "nemotron_bias")
 WITHOUT_GGUF = ("phi2_norms", "bamba")
 # transformers gives these the names that their makers have, and each expert matrices of its own.
 SAVED_BY_CLASS = ("apertus", "minimax_m2", "hunyuan_moe", "exaone_moe", "dots1", "afmoe", "mellum", "bailing_moe",
-                  "hy_v3")
+                  "hy_v3", "phimoe")
 
 
 def minicpm(keys):
@@ -303,6 +314,17 @@ def with_matrices_of_experts(tensors):
     return {name: tensor.contiguous() for name, tensor in apart.items()}
 
 
+def turn_as_makers(rotary):
+    """Phi-3.5-MoE's class takes the factors of short texts for long ones, too, unlike the code of its makers."""
+    compute, forward = rotary.rope_init_fn, rotary.forward
+
+    def of_length(x, position_ids=None):
+        length = int(position_ids.max()) + 1
+        rotary.rope_init_fn = lambda config, *_, **__: compute(config, None, seq_len=length)
+        return forward(x, position_ids)
+    rotary.forward = of_length
+
+
 def record(model, vocabulary):
     golden = {}
     for k, length in enumerate(LENGTHS):
@@ -369,6 +391,8 @@ def main():
         model = model_of(keys).eval()
         fill(model, family, embedding)
         check(model, keys)
+        if family == "phimoe":
+            turn_as_makers(model.model.rotary_emb)
         if family in SAVED_BY_CLASS:
             model.save_pretrained(folder)
             stored = load_file(folder / "model.safetensors")

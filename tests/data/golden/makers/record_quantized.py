@@ -5,8 +5,8 @@ matrices that these programs give back (README.md).
     record_quantized.py RECORDINGS [NAME...]
 
 Makes RECORDINGS/quants/folders/NAME with config.json, model.safetensors and golden.safetensors, which pack.py packs.
-Needs torch, transformers, accelerate, safetensors, and of each NAME its program: bitsandbytes, compressed-tensors or
-nvidia-modelopt.
+Needs torch, transformers, accelerate, safetensors, and of each NAME its program: bitsandbytes, compressed-tensors,
+nvidia-modelopt or mlx.
 """
 import json
 import pathlib
@@ -15,6 +15,7 @@ import sys
 import tempfile
 from types import SimpleNamespace
 
+import numpy
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import BitsAndBytesConfig, LlamaConfig, LlamaForCausalLM
@@ -216,8 +217,42 @@ def mlx(folder):
     record(folder, model, dequantised)
 
 
+def small_floats_of_mlx(folder, seed, mode, own):
+    """By mx.quantize and mx.dequantize, with embedding and output matrix. `own`: what other matrices have instead."""
+    import mlx.core as mx
+    model = small_model(seed, hidden_size=64, intermediate_size=32, head_dim=8)
+    parts, dequantised = {}, {}
+    for name, weight in (matrices(model) | {"model.embed_tokens": model.model.embed_tokens.weight.detach(),
+                                            "lm_head": model.lm_head.weight.detach()}).items():
+        options = own.get(name, {"mode": mode})
+        words, scales, *biases = mx.quantize(mx.array(weight.numpy()), **options)
+        values = mx.dequantize(words, scales, *biases, dtype=mx.float32, **options)
+        named = {"weight": words, "scales": scales} | ({"biases": biases[0]} if biases else {})
+        parts[name] = {part: torch.from_numpy(numpy.array(value)) for part, value in named.items()}
+        dequantised[name] = torch.from_numpy(numpy.array(values))
+    bits, inputs = {"mxfp4": (4, 32), "nvfp4": (4, 16), "mxfp8": (8, 32)}[mode]
+    write_folder(folder, model, parts, {"group_size": inputs, "bits": bits, "mode": mode} | own, key="quantization")
+    record(folder, model, dequantised)
+
+
+def mlx_mxfp4(folder):
+    small_floats_of_mlx(folder, 7, "mxfp4", {"model.embed_tokens": {"group_size": 64, "bits": 8},
+                                             "model.layers.0.self_attn.q_proj": {"group_size": 32, "bits": 5}})
+
+
+def mlx_nvfp4(folder):
+    """Rows of 32 are no whole blocks of 64."""
+    small_floats_of_mlx(folder, 8, "nvfp4", {"model.layers.0.mlp.up_proj": {"mode": "mxfp4"}})
+
+
+def mlx_mxfp8(folder):
+    small_floats_of_mlx(folder, 9, "mxfp8", {"lm_head": {"mode": "nvfp4", "group_size": 16, "bits": 4},
+                                             "model.layers.0.mlp.down_proj": {"mode": "mxfp4", "group_size": 32}})
+
+
 RECORDINGS = {make.__name__: make
-              for make in (bnb_nf4, bnb_fp4, bnb_int8, compressed_nvfp4, modelopt_nvfp4, fp8_stacks, mlx)}
+              for make in (bnb_nf4, bnb_fp4, bnb_int8, compressed_nvfp4, modelopt_nvfp4, fp8_stacks, mlx, mlx_mxfp4,
+                           mlx_nvfp4, mlx_mxfp8)}
 
 
 def main():
