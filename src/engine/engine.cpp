@@ -225,13 +225,13 @@ std::vector<Scheduled> Engine::State::begin_step() {
 /// Gives each sequence that goes on its rows of the forward.
 std::vector<Scheduled> Engine::State::schedule() {
   std::vector<Sequence*> active;
-  std::vector<RowDemand> demands;
+  std::vector<int> rows_behind;
   AnswerRows answers;
   for (const auto& sequence : running) {
     if (sequence->finished()) continue;
     active.push_back(sequence.get());
-    demands.push_back({sequence->rows_behind()});
-    if (sequence->rows_behind() == 0) answers.add(*sequence, 1);
+    rows_behind.push_back(sequence->rows_behind());
+    if (rows_behind.back() == 0) answers.add(*sequence, 1);
   }
   if (active.empty()) return {};
   const int rows = budget.rows_beside(answers);
@@ -241,16 +241,15 @@ std::vector<Scheduled> Engine::State::schedule() {
                             .max_nodes = options.max_nodes,
                             .prompt_rows = rows,
                             .nodes_beside_prompts = rows - StepBudget::kLeastRows};
-  const auto grants = share_rows(demands, limits, first_served++);
+  const auto grants = share_rows(rows_behind, limits, first_served++);
   std::vector<Scheduled> scheduled;
   for (std::size_t i = 0; i < active.size(); ++i) {
     if (grants[i].rows == 0) continue;
     Scheduled entry;
     entry.sequence = active[i];
     entry.grant = grants[i];
-    entry.decodes = demands[i].prompt_rows == 0;
-    entry.draws =
-        entry.decodes || (active[i]->in_prompt() && grants[i].rows == demands[i].prompt_rows);
+    entry.decodes = rows_behind[i] == 0;
+    entry.chooses = entry.decodes || (active[i]->in_prompt() && grants[i].rows == rows_behind[i]);
     scheduled.push_back(std::move(entry));
   }
   return scheduled;
@@ -328,7 +327,7 @@ bool Engine::State::try_to_start(Sequence& sequence) {
   sequence.begin_round(now);
   note_start(sequence);
   if (drafts) start_drafting(sequence);
-  if (!sequence.drafts()) faults.drop();
+  if (!sequence.drafts()) sequence.drop_to_plain(faults);
   if (listens) start_listening(sequence);
   return true;
 }
@@ -349,18 +348,12 @@ void Engine::State::start_drafting(Sequence& sequence) {
     sequence.draft = method.drafter->resume(known, sequence.owner(), sequence.expected_text());
     sequence.draft->prompt_length = sequence.prompt_length();
   };
-  if (!faults.contain(FaultOrigin::drafter, resume)) {
-    sequence.policy.reset();
-    return;
-  }
-  if (!sequence.policy) {
-    const auto start = [&] {
-      const std::size_t kind = draft_class(sequence.sampler.options(), sequence.method.knows_noise);
-      sequence.policy = method.policy->start(sequence.method.estimates->at(kind), costs);
-    };
+  const auto start = [&] {
+    const std::size_t kind = draft_class(sequence.sampler.options(), sequence.method.knows_noise);
+    sequence.policy = method.policy->start(sequence.method.estimates->at(kind), costs);
+  };
+  if (faults.contain(FaultOrigin::drafter, resume) && !sequence.policy)
     faults.contain(FaultOrigin::policy, start);
-  }
-  if (!sequence.policy) sequence.draft.reset();
 }
 
 /// What a broken forward or a step without memory leaves.
@@ -371,11 +364,9 @@ void Engine::State::fail_running() noexcept {
 }
 
 void Engine::State::report_rounds(double step_ms, std::span<const Scheduled> scheduled) {
-  const auto sequences = static_cast<int>(std::count_if(
-      scheduled.begin(), scheduled.end(), [](const Scheduled& entry) { return entry.decodes; }));
   for (const Scheduled& entry : scheduled) {
     if (!entry.decodes || entry.sequence->finish == FinishReason::failed) continue;
-    const RoundReport report = report_of(entry, sequences, step_ms);
+    const RoundReport report = round.report_of(entry, step_ms);
     faults.contain(FaultOrigin::observer, [&] { options.observer(report); });
   }
 }

@@ -44,8 +44,8 @@ class Faults {
   }
   std::string_view reason() const { return reason_; }
 
-  /// A sequence goes on by plain decoding, for what was thrown last.
-  void drop() noexcept {
+  /// Counts a sequence that goes on by plain decoding, for what was thrown last.
+  void note_drop() noexcept {
     ++statistics.dropped;
     assign_or_say_why_not(drop_reason_, reason_);
   }

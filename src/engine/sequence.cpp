@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/hold_room.h"
-#include "engine/faults.h"
 
 namespace talon {
 namespace {
@@ -96,6 +95,12 @@ void Sequence::append(std::span<const TokenId> next_tokens) noexcept {
   tokens.insert(tokens.end(), read.begin(), read.end());  // read() made room
   statistics.answer_tokens += readable;
   if (logprobs.size() > read.size()) logprobs.resize(read.size());
+}
+
+void Sequence::drop_to_plain(Faults& faults) noexcept {
+  draft.reset();
+  policy.reset();
+  faults.note_drop();
 }
 
 CommittedTokens Sequence::tokens_since(int first) const {

@@ -11,6 +11,7 @@
 #include "draft/drafter.h"
 #include "engine/constraint/round_constraint.h"
 #include "engine/engine.h"
+#include "engine/faults.h"
 #include "engine/methods/method_table.h"
 #include "model/cache/kv_cache.h"
 #include "sample/sampler.h"
@@ -56,6 +57,8 @@ struct Sequence {
   void fail(std::string_view reason) noexcept;
   /// Whether it drafts: until it is dropped to plain decoding.
   bool drafts() const { return draft && policy; }
+  /// Goes on by plain decoding, for what was thrown last.
+  void drop_to_plain(Faults& faults) noexcept;
   /// Whether the drafts of this round may ask no more of the constraint.
   bool asked_enough() const { return constraint && constraint->is_spent(); }
 

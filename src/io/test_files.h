@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/scratch_folder.h"
 #include "io/atomic_file.h"
 #include "io/checkpoint.h"
 
@@ -339,29 +340,13 @@ inline TestFile small_llama2c(bool separate_output = true) {
 }
 
 /// A folder of its own for one test, removed at the end.
-class TemporaryFolder {
+class TemporaryFolder : public ScratchFolder {
  public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "talon-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) fail("make a temporary folder {}", pattern);
-    path_ = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
   std::filesystem::path add(std::string_view name, std::string_view contents) const {
-    const auto file = path_ / name;
+    const auto file = path() / name;
     write_file(file, bytes_of(contents));
     return file;
   }
-
- private:
-  std::filesystem::path path_;
 };
 
 /// The message of the Error that `action` throws; "no error" if it throws none.

@@ -13,6 +13,12 @@ void DraftTree::reset(TokenId root) {
   drawn.clear();
 }
 
+int DraftTree::levels() const {
+  int deepest = 0;
+  for (const Node& node : nodes) deepest = std::max(deepest, node.depth);
+  return deepest;
+}
+
 std::vector<TokenId> DraftTree::tokens() const {
   std::vector<TokenId> result;
   for (const Node& node : nodes) result.push_back(node.token);

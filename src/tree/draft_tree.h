@@ -53,6 +53,7 @@ struct DraftTree {
   void reset(TokenId root);
   int size() const { return static_cast<int>(nodes.size()); }
   int draft_nodes() const { return size() - 1; }
+  int levels() const;  // below the root
   const Node& operator[](NodeId node) const { return nodes[static_cast<std::size_t>(node)]; }
   Node& operator[](NodeId node) { return nodes[static_cast<std::size_t>(node)]; }
   // Of each node:

@@ -25,6 +25,8 @@ TEST(DraftTree, DerivesDepthsPathsAndChildrenFromParents) {
   EXPECT_EQ(tree.draft_nodes(), 4);
   EXPECT_EQ(tree.depth(0), 0);
   EXPECT_EQ(tree.depth(4), 3);
+  EXPECT_EQ(tree.levels(), 3);
+  EXPECT_EQ(DraftTree(7).levels(), 0);
   EXPECT_EQ(tree.path(4), (std::vector<NodeId>{0, 1, 3, 4}));
   EXPECT_EQ(tree.child(0, 11), 2);
   EXPECT_EQ(tree.child(0, 12), -1);

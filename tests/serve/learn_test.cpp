@@ -8,6 +8,7 @@
 #include <fstream>
 #include <thread>
 
+#include "core/scratch_folder.h"
 #include "draft/head/gguf_head.h"
 #include "draft/head/head_tensors.h"
 #include "io/checkpoint.h"
@@ -20,27 +21,20 @@ namespace {
 const std::string kHead = TALON_TEST_DATA "/golden/stories260k/eagle3_head";
 
 /// A folder that goes with the test.
-class LearnFolder {
+class LearnFolder : public ScratchFolder {
  public:
-  LearnFolder() : path_(testing::TempDir() + "talon_learn_XXXXXX") {
-    if (::mkdtemp(path_.data()) == nullptr) throw std::runtime_error("no temporary folder");
-  }
-  ~LearnFolder() { std::filesystem::remove_all(path_); }
-  LearnFolder(const LearnFolder&) = delete;
-  LearnFolder& operator=(const LearnFolder&) = delete;
-  std::filesystem::path path() const { return path_; }
   /// Of a server whose head is kHead, and learns by no trainer.
   TestServer::Options options() const {
     TestServer::Options options;
     options.drafter = "eagle3:head=" + kHead + "+suffix";
     options.learn.emplace();
-    options.learn->folder = path_ + "/learn";
+    options.learn->folder = path() / "learn";
     return options;
   }
   /// And by a program that does `script`: it writes to $out, starts from $start, is told $all.
   TestServer::Options options(const std::string& script) const {
     TestServer::Options with = options();
-    with.learn->trainer = path_ + "/trainer";
+    with.learn->trainer = path() / "trainer";
     with.learn->least_tokens = 100;
     with.learn->rest = std::chrono::milliseconds(1);
     with.learn->share = 1;
@@ -72,9 +66,6 @@ class LearnFolder {
     file << std::string(end - begin, '\0');
     return folder;
   }
-
- private:
-  std::string path_;
 };
 
 Json completion(int number) {

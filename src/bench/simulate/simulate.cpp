@@ -38,12 +38,6 @@ DraftTree subtree(const DraftTree& tree, NodeId root) {
   return result;
 }
 
-int depth_of(const DraftTree& tree) {
-  int deepest = 0;
-  for (const DraftTree::Node& node : tree.nodes) deepest = std::max(deepest, node.depth);
-  return deepest;
-}
-
 /// Which drafters of a merged one run a network for each level.
 std::uint32_t sources_with_passes(const std::string& drafter) {
   std::uint32_t bits = 0;
@@ -236,11 +230,11 @@ class Simulation {
       draft_ms += settings_.machine.pass_ms + settings_.machine.pass_row_ms * (rows - 1);
 
     int drafted_rows = 0;
-    draft_rows_.begin_round();
-    for (Player& each : players) each.policy->offer(each.proposal.tree, each.context, draft_rows_);
+    row_budget_.begin_round();
+    for (Player& each : players) each.policy->offer(each.proposal.tree, each.context, row_budget_);
     for (Player& each : players) {
       each.context.drafted_rows = drafted_rows;
-      each.policy->select(each.proposal.tree, each.plan, each.context, draft_rows_);
+      each.policy->select(each.proposal.tree, each.plan, each.context, row_budget_);
       drafted_rows += each.proposal.tree.draft_nodes();
     }
     int emitted = 0;
@@ -337,7 +331,7 @@ class Simulation {
   std::unique_ptr<const TreePolicy> policy_;
   MachineCosts costs_;
   DrafterEstimates estimates_;
-  RowBudget draft_rows_;
+  RowBudget row_budget_;
   SimulationResult result_;
 };
 
@@ -381,10 +375,10 @@ RecordedDrafter recorded_drafter(const Trace& trace) {
   double ms = 0;
   std::vector<std::pair<double, double>> drafts;  // levels and milliseconds
   for (const TraceRound& round : trace.rounds) {
-    const int depth = depth_of(round.tree);
-    drafter.levels = std::max(drafter.levels, depth);
+    const int levels = round.tree.levels();
+    drafter.levels = std::max(drafter.levels, levels);
     ms += round.draft_ms;
-    if (depth > 0) drafts.emplace_back(depth, round.draft_ms);
+    if (levels > 0) drafts.emplace_back(levels, round.draft_ms);
   }
   if (drafter.passing_sources != 0 && !drafts.empty()) {
     fit_passes(drafts, drafter);

@@ -1,16 +1,8 @@
 #include "cli/options/places.h"
 
-#include <cstdlib>
+#include "cli/environment.h"
 
 namespace talon {
-namespace {
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
-}  // namespace
 
 std::string models_folder(const std::string& given) {
   if (!given.empty()) return given;

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <limits>
 #include <optional>
 #include <utility>
 
+#include "cli/environment.h"
 #include "cli/pull/checksum.h"
 #include "cli/pull/chosen_files.h"
 #include "cli/pull/download.h"
@@ -30,15 +30,10 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::size_t kLargestListing = std::size_t{16} << 20;
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 /// Whether a variable says yes, as the hub's own client reads them.
 bool is_set(const char* name) {
   constexpr std::string_view kYes[] = {"1", "true", "on", "yes"};
-  std::string value = variable(name);
+  std::string value = environment(name);
   std::ranges::transform(value, value.begin(), [](unsigned char c) { return std::tolower(c); });
   return std::ranges::find(kYes, value) != std::end(kYes);
 }
@@ -61,17 +56,18 @@ std::string bare_token(std::string text) {
 /// With the home folder for a ~ at the beginning, as the hub's own client reads its variables.
 fs::path with_home(const std::string& path) {
   if (path != "~" && !path.starts_with("~/")) return path;
-  return variable("HOME") + path.substr(1);
+  return environment("HOME") + path.substr(1);
 }
 
 /// The file in which the hub's own client keeps a token.
 fs::path token_file() {
-  if (const std::string file = variable("HF_TOKEN_PATH"); !file.empty()) return with_home(file);
-  if (const std::string home = variable("HF_HOME"); !home.empty()) return with_home(home) / "token";
-  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) {
+  if (const std::string file = environment("HF_TOKEN_PATH"); !file.empty()) return with_home(file);
+  if (const std::string home = environment("HF_HOME"); !home.empty())
+    return with_home(home) / "token";
+  if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) {
     return fs::path(cache) / "huggingface/token";
   }
-  const std::string home = variable("HOME");
+  const std::string home = environment("HOME");
   return home.empty() ? fs::path() : fs::path(home) / ".cache/huggingface/token";
 }
 
@@ -271,7 +267,7 @@ bool is_safe_path(std::string_view path) {
 
 Hub hub_of(const std::string& given) {
   Hub hub;
-  hub.url = given.empty() ? variable("HF_ENDPOINT") : given;
+  hub.url = given.empty() ? environment("HF_ENDPOINT") : given;
   if (hub.url.empty()) hub.url = "https://huggingface.co";
   if (!hub.url.starts_with("https://") && !hub.url.starts_with("http://")) {
     throw UsageError(fmt::format("pull: {}: expected an address with https:// or http://, got {}",
@@ -279,7 +275,7 @@ Hub hub_of(const std::string& given) {
   }
   while (hub.url.ends_with('/')) hub.url.pop_back();
   for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}) {
-    if (hub.token.empty()) hub.token = bare_token(variable(name));
+    if (hub.token.empty()) hub.token = bare_token(environment(name));
   }
   if (hub.token.empty()) hub.token = bare_token(first_line(token_file()));
   hub.is_offline = is_set("HF_HUB_OFFLINE");

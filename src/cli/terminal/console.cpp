@@ -7,19 +7,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 
+#include "cli/environment.h"
 #include "cli/terminal/interrupt.h"
 
 namespace talon {
 namespace {
-
-std::string_view environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 bool wants_marks() { return environment("NO_COLOR").empty() && environment("TERM") != "dumb"; }
 
@@ -43,7 +38,7 @@ bool notes_show_marks() { return notes_are_terminal() && wants_marks(); }
 
 bool notes_show_colours() {
   if (!notes_show_marks()) return false;
-  const std::string_view colours = environment("COLORTERM");
+  const std::string colours = environment("COLORTERM");
   return colours == "truecolor" || colours == "24bit" || environment("TERM").ends_with("-direct");
 }
 

@@ -3,35 +3,14 @@
 #include <cmath>
 
 #include "draft/coupling/coupling.h"
+#include "draft/lookup/test_proposals.h"
 #include "draft/registry.h"
 
 namespace talon::grid_test {
 namespace {
 
-DraftTree proposal(const std::string& options, const std::vector<TokenId>& text, int nodes = 64,
-                   int levels = 64) {
-  auto drafter = make_drafter(options, {});
-  auto state = drafter->start();
-  drafter->observe(*state, {text, 0, {}, false});
-  DraftTree tree(text.back());
-  DraftJob job{state.get(), nullptr, {nodes, levels, nodes}, &tree};
-  drafter->propose({&job, 1});
-  check_invariants(tree);
-  return tree;
-}
-
-std::vector<TokenId> likeliest_path(const DraftTree& tree) {
-  std::vector<TokenId> tokens;
-  for (NodeId node = 0; node >= 0;) {
-    NodeId best = -1;
-    for (const NodeId child : tree.children(node)) {
-      if (best < 0 || tree[child].log_p > tree[best].log_p) best = child;
-    }
-    if (best > 0) tokens.push_back(tree[best].token);
-    node = best;
-  }
-  return tokens;
-}
+using test::likeliest_path;
+using test::proposal;
 
 TEST(Grid, ACellIsGuessedFromWhatStandsAroundIt) {
   // At the right of a 7 stands a 1 three times, below a 6, as the next cell is, a 2.

@@ -159,12 +159,6 @@ TEST(Jacobi, AShortTreeHoldsWhatWouldHaveBeenDrawnInstead) {
   EXPECT_GT(of_tree, of_chain);
 }
 
-int deepest(const DraftTree& tree) {
-  int depth = 0;
-  for (NodeId node = 0; node < tree.size(); ++node) depth = std::max(depth, tree.depth(node));
-  return depth;
-}
-
 TEST(Jacobi, APictureHasThreeGuessesForAPlaceUnlessItIsSaidOtherwise) {
   Model model;
   model.config.vocabulary = 10000;
@@ -197,14 +191,14 @@ TEST(Jacobi, AShortTreeStaysWithinThePlanAndItsDepth) {
   EXPECT_EQ(loop.tree().draft_nodes(), 5);
   loop.round(/*nodes=*/64, /*levels=*/1);
   EXPECT_LE(loop.tree().draft_nodes(), 3);
-  EXPECT_EQ(deepest(loop.tree()), 1);
+  EXPECT_EQ(loop.tree().levels(), 1);
 }
 
 TEST(Jacobi, TheChainIsCheckedWholeHoweverUnlikely) {
   Loop loop("jacobi:window=8", next_digit, {1, 2, 3}, nullptr, other_digit);
   for (int i = 0; i < 20; ++i) {
     loop.round(/*nodes=*/16);
-    EXPECT_EQ(deepest(loop.tree()), 8);
+    EXPECT_EQ(loop.tree().levels(), 8);
     EXPECT_LE(loop.tree().draft_nodes(), 16);
   }
 }

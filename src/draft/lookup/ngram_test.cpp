@@ -3,38 +3,15 @@
 #include <random>
 
 #include "draft/lookup/ngram_index.h"
+#include "draft/lookup/test_proposals.h"
 #include "draft/registry.h"
 #include "sample/race.h"
 
 namespace talon::ngram_test {
 namespace {
 
-DraftTree proposal(std::string_view options, const std::vector<TokenId>& text, int nodes = 64,
-                   int levels = 64) {
-  auto drafter = make_drafter(options, {});
-  auto state = drafter->start();
-  drafter->observe(*state, {text, 0, {}, false});
-  DraftTree tree(text.back());
-  DraftJob job{state.get(), nullptr, {nodes, levels, nodes}, &tree};
-  drafter->propose({&job, 1});
-  check_invariants(tree);
-  return tree;
-}
-
-std::vector<TokenId> first_path(const DraftTree& tree) {
-  std::vector<TokenId> tokens;
-  for (NodeId node = 0; node >= 0;) {
-    NodeId best = -1;
-    for (NodeId id = node + 1; id < tree.size(); ++id) {
-      const auto i = static_cast<std::size_t>(id);
-      if (tree.nodes[i].parent == node && (best < 0 || tree.nodes[i].log_p > tree[best].log_p))
-        best = id;
-    }
-    if (best >= 0) tokens.push_back(tree[best].token);
-    node = best;
-  }
-  return tokens;
-}
+using test::likeliest_path;
+using test::proposal;
 
 TEST(NgramIndex, FindsTheLastEarlierPlaceOfEachSuffixLikeASearchDoes) {
   std::mt19937 random(3);
@@ -60,7 +37,7 @@ TEST(NgramIndex, FindsTheLastEarlierPlaceOfEachSuffixLikeASearchDoes) {
 
 TEST(NgramDrafter, ContinuesAsTheTextWentOnBefore) {
   const DraftTree tree = proposal("ngram:levels=3", {1, 2, 3, 4, 5, 9, 1, 2});
-  EXPECT_EQ(first_path(tree), (std::vector<TokenId>{3, 4, 5}));
+  EXPECT_EQ(likeliest_path(tree), (std::vector<TokenId>{3, 4, 5}));
 }
 
 TEST(NgramDrafter, ProposesNothingForNewText) {
@@ -82,12 +59,12 @@ TEST(NgramDrafter, MergesSeveralPlacesIntoOneTree) {
 TEST(NgramDrafter, PrefersThePlaceWithTheLongerMatch) {
   // After 8 1 2 came 3; the more recent place of 1 2 alone went on with 6.
   const DraftTree tree = proposal("ngram:levels=1", {8, 1, 2, 3, 9, 1, 2, 6, 8, 1, 2});
-  EXPECT_EQ(first_path(tree).front(), 3);
+  EXPECT_EQ(likeliest_path(tree).front(), 3);
 }
 
 TEST(NgramDrafter, GoesOnIntoTheDraftWhenTheTextRepeats) {
   const DraftTree tree = proposal("ngram:levels=7,matches=1", {9, 4, 5, 6, 4, 5, 6});
-  EXPECT_EQ(first_path(tree), (std::vector<TokenId>{4, 5, 6, 4, 5, 6, 4}));
+  EXPECT_EQ(likeliest_path(tree), (std::vector<TokenId>{4, 5, 6, 4, 5, 6, 4}));
 }
 
 TEST(NgramDrafter, StaysWithinItsOptionsAndThePlan) {
@@ -144,7 +121,7 @@ TEST(NgramDrafter, IsRightMoreOftenWithTheNoiseOfTheDraw) {
       job.sampler = &hot;
       job.races = races;
       drafter->propose({&job, 1});
-      (races ? with : without) += first_path(tree).front() == drawn ? 1 : 0;
+      (races ? with : without) += likeliest_path(tree).front() == drawn ? 1 : 0;
     }
   }
   EXPECT_NEAR(without, kDraws / 4, 35);  // 4 standard deviations
@@ -155,7 +132,7 @@ TEST(NgramDrafter, IsRightMoreOftenWithTheNoiseOfTheDraw) {
 TEST(NgramDrafter, ProposesNothingThatTheRequestBans) {
   const std::vector<TokenId> text = {50, 1, 101, 50, 2, 102, 50, 3, 103, 50, 4, 104, 50};
   const DraftTree plain = proposal("ngram", text);
-  ASSERT_EQ(first_path(plain).front(), 4);
+  ASSERT_EQ(likeliest_path(plain).front(), 4);
   auto drafter = make_drafter("ngram", {});
   auto state = drafter->start();
   drafter->observe(*state, {text, 0, {}, false});
@@ -169,7 +146,7 @@ TEST(NgramDrafter, ProposesNothingThatTheRequestBans) {
   for (const TokenId token : tree.tokens()) EXPECT_TRUE(token != 4 && token != 103) << token;
   const NodeId next = tree.child(0, 3);
   ASSERT_GT(next, 0);
-  EXPECT_EQ(first_path(tree).front(), 3);
+  EXPECT_EQ(likeliest_path(tree).front(), 3);
   EXPECT_GT(tree[next].log_p, plain[plain.child(0, 3)].log_p);
 }
 

@@ -7,11 +7,13 @@
 #include "draft/conversation_memory.h"
 #include "draft/coupling/coupling.h"
 #include "draft/lookup/repeat_odds.h"
+#include "draft/lookup/test_proposals.h"
 #include "draft/registry.h"
 
 namespace talon::suffix_test {
 namespace {
 
+using test::likeliest_path;
 using Tokens = std::vector<TokenId>;
 
 /// A suffix drafter with one text.
@@ -53,22 +55,6 @@ struct Text {
   int length = 0;
   TokenId last = 0;
 };
-
-Tokens likeliest_path(const DraftTree& tree) {
-  Tokens path;
-  NodeId node = 0;
-  while (true) {
-    NodeId best = -1;
-    for (NodeId child = node + 1; child < tree.size(); ++child) {
-      const auto c = static_cast<std::size_t>(child);
-      if (tree.nodes[c].parent == node && (best < 0 || tree.nodes[c].log_p > tree[best].log_p))
-        best = child;
-    }
-    if (best < 0) return path;
-    path.push_back(tree[best].token);
-    node = best;
-  }
-}
 
 Tokens random_text() {
   std::mt19937 random(4);

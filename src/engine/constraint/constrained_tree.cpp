@@ -47,6 +47,60 @@ Law<double> restricted(const Law<double>& law, std::span<const std::uint32_t> al
   return rest;
 }
 
+/// The part of a tree that a constraint lets follow the text, asked for once. Borrows everything.
+class AllowedPart {
+ public:
+  /// Whether a drawn node is looked at never depends on its own token: that would bias the text. So
+  /// drawn children are told together, before any of them, or dropped together.
+  AllowedPart(const DraftTree& tree, RoundConstraint& constraint, std::span<const TokenId> answer)
+      : tree_(tree), constraint_(constraint), answer_(answer), stays_(tree.nodes.size()) {
+    for (const NodeId node : depth_first(tree)) {
+      if (node > 0 && !may_stay(node)) continue;
+      stays_[static_cast<std::size_t>(node)] = true;
+      const Law<double>* drawn = tree.drawn_from(node);
+      if (drawn != nullptr && !constraint.is_spent()) restrict_children(node, *drawn);
+    }
+  }
+
+  /// Draft nodes that stay, ascending.
+  std::vector<NodeId> nodes() const {
+    std::vector<NodeId> nodes;
+    for (NodeId node = 1; node < tree_.size(); ++node) {
+      if (stays_[static_cast<std::size_t>(node)]) nodes.push_back(node);
+    }
+    return nodes;
+  }
+  /// What drawn children are drawn from that may stay, by their parent.
+  std::map<NodeId, Law<double>>& laws() { return laws_; }
+
+ private:
+  bool may_stay(NodeId node) {
+    const NodeId parent = tree_[node].parent;
+    if (!stays_[static_cast<std::size_t>(parent)]) return false;
+    if (tree_.drawn_from(parent) != nullptr)
+      return laws_.contains(parent) && laws_.at(parent).of(tree_[node].token) > 0;
+    if (constraint_.is_spent()) return false;
+    const std::vector<TokenId> path = tokens_below_root(tree_, parent);
+    return constraint_.allows({answer_, path}, tree_[node].token);
+  }
+
+  void restrict_children(NodeId node, const Law<double>& drawn) {
+    const std::vector<TokenId> path = tokens_below_root(tree_, node);
+    try {
+      laws_.emplace(node, restricted(drawn, constraint_.allowed({answer_, path})));
+      constraint_.promise(path);
+    } catch (const Error&) {
+      if (node == 0) throw;
+    }
+  }
+
+  const DraftTree& tree_;
+  RoundConstraint& constraint_;
+  std::span<const TokenId> answer_;
+  std::vector<bool> stays_;  // of each node
+  std::map<NodeId, Law<double>> laws_;
+};
+
 void add_chain(DraftTree& tree, NodeId node, std::span<const TokenId> tokens, ForcedRoom room,
                std::uint32_t source) {
   const float log_p = tree[node].log_p;
@@ -76,51 +130,16 @@ void drop_unknown_tokens(DraftTree& tree, int vocabulary) {
 }
 
 void drop_forbidden(DraftTree& tree, RoundConstraint& constraint, std::span<const TokenId> answer) {
-  std::vector<bool> kept(tree.nodes.size());
-  std::map<NodeId, Law<double>> laws;  // of drawn children that may be kept, by their parent
-  const auto may_stay = [&](NodeId node) {
-    const NodeId parent = tree[node].parent;
-    if (!kept[static_cast<std::size_t>(parent)]) return false;
-    if (tree.drawn_from(parent) != nullptr)
-      return laws.contains(parent) && laws.at(parent).of(tree[node].token) > 0;
-    if (constraint.is_spent()) return false;
-    const std::vector<TokenId> path = tokens_below_root(tree, parent);
-    return constraint.allows({answer, path}, tree[node].token);
-  };
-  // Whether a drawn node is looked at never depends on its own token: that would bias the text. So
-  // drawn children are told together, before any of them, or dropped together.
-  for (const NodeId node : depth_first(tree)) {
-    const auto at = static_cast<std::size_t>(node);
-    kept[at] = node == 0 || may_stay(node);
-    const Law<double>* drawn = tree.drawn_from(node);
-    if (!kept[at] || drawn == nullptr || constraint.is_spent()) continue;
-    const std::vector<TokenId> path = tokens_below_root(tree, node);
-    try {
-      laws.emplace(node, restricted(*drawn, constraint.allowed({answer, path})));
-      constraint.promise(path);
-    } catch (const Error&) {
-      if (node == 0) throw;
-    }
-  }
+  AllowedPart allowed(tree, constraint, answer);
+  const std::vector<NodeId> nodes = allowed.nodes();
+  tree.drawn.clear();
+  tree.keep(nodes);
   // Laws are restricted even where all that was drawn is allowed: it is so because of that.
-  if (tree.drawn.empty() && std::find(kept.begin(), kept.end(), false) == kept.end()) return;
-
-  std::vector<NodeId> new_id(kept.size(), -1);
-  DraftTree rest(tree[0].token);
-  new_id[0] = 0;
-  for (NodeId node = 1; node < tree.size(); ++node) {
-    if (!kept[static_cast<std::size_t>(node)]) continue;
-    DraftTree::Node moved = tree[node];
-    moved.parent = new_id[static_cast<std::size_t>(moved.parent)];
-    new_id[static_cast<std::size_t>(node)] = rest.size();
-    rest.nodes.push_back(moved);
+  for (auto& [parent, law] : allowed.laws()) {
+    const auto below = std::ranges::upper_bound(nodes, parent);
+    const auto new_id = static_cast<NodeId>(below - nodes.begin());
+    if (!tree.children(new_id).empty()) tree.drawn.push_back({new_id, std::move(law)});
   }
-  for (const DraftTree::DrawnChildren& drawn : tree.drawn) {
-    const NodeId parent = new_id[static_cast<std::size_t>(drawn.parent)];
-    if (parent < 0 || rest.children(parent).empty()) continue;
-    rest.drawn.push_back({parent, std::move(laws.at(drawn.parent))});
-  }
-  tree = std::move(rest);
 }
 
 void add_forced(DraftTree& tree, RoundConstraint& constraint, std::span<const TokenId> answer,

@@ -7,20 +7,13 @@
 
 namespace talon {
 
-/// The sequence goes on by plain decoding, for what was thrown last.
-inline void drop_to_plain(Sequence& sequence, Faults& faults) {
-  sequence.draft.reset();
-  sequence.policy.reset();
-  faults.drop();
-}
-
 /// Asks the policy of a sequence that decodes, if it drafts; one that throws drops it.
 template <typename Ask>
 void ask_policy(Scheduled& entry, Faults& faults, Ask&& ask) {
   Sequence& sequence = *entry.sequence;
   if (!entry.decodes || !sequence.drafts()) return;
   if (faults.contain(FaultOrigin::policy, [&] { ask(*sequence.policy); })) return;
-  drop_to_plain(sequence, faults);
+  sequence.drop_to_plain(faults);
   entry.tree = DraftTree(entry.tree[0].token);
 }
 

@@ -84,7 +84,7 @@ void Proposer::draft_with(Drafter& drafter, std::span<Scheduled* const> schedule
     Scheduled* const entry = scheduled[i];
     entry->sharers = ran == 0 || jobs.all()[i].ran_passes ? sharers : 0;
     if (proposed && !jobs.policy_failed(i)) continue;
-    drop_to_plain(*entry->sequence, faults_);
+    entry->sequence->drop_to_plain(faults_);
     entry->tree = DraftTree(entry->sequence->tokens.back());
   }
 }

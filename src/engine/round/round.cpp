@@ -76,17 +76,17 @@ void Round::wait_for_forward() {
 }
 
 void Round::accept(std::vector<Scheduled>& scheduled) {
-  for_each_draw(scheduled,
-                [&](Scheduled& entry, TargetRows& rows) { entry.verdict = verify(entry, rows); });
-  for_each_draw(scheduled, note_logprobs);  // all verdicts together say which rows it reads
+  for_each_choice(scheduled,
+                  [&](Scheduled& entry, TargetRows& rows) { entry.verdict = verify(entry, rows); });
+  for_each_choice(scheduled, note_logprobs);  // all verdicts together say which rows it reads
 }
 
 /// Does `work` for each sequence that chooses tokens and has not failed, with the rows of its tree.
 template <typename Work>
-void Round::for_each_draw(std::vector<Scheduled>& scheduled, Work&& work) {
+void Round::for_each_choice(std::vector<Scheduled>& scheduled, Work&& work) {
   for (std::size_t index = 0; index < scheduled.size(); ++index) {
     Scheduled& entry = scheduled[index];
-    if (!entry.draws || entry.sequence->finished()) continue;
+    if (!entry.chooses || entry.sequence->finished()) continue;
     TreeRows rows(logits_, result_.first_logits_row[index]);
     if (!faults_.contain(FaultOrigin::sequence, [&] { work(entry, rows); }))
       entry.sequence->fail(faults_.reason());
@@ -123,7 +123,7 @@ void Round::show_draws(Sequence& sequence, const VerifyInput& input) {
   };
   // What it may not ask for it does not see.
   if (!faults_.contain(FaultOrigin::drafter, show) && !sequence.asked_enough())
-    drop_to_plain(sequence, faults_);
+    sequence.drop_to_plain(faults_);
 }
 
 void Round::commit(std::vector<Scheduled>& scheduled) {
@@ -153,7 +153,7 @@ void Round::commit(Scheduled& entry, std::size_t index) {
   const KeptRows kept{result_, index, rows};
   const auto show = [&] { readers_.show_drafter(sequence, kept); };
   if (sequence.drafts() && !faults_.contain(FaultOrigin::drafter, show))
-    drop_to_plain(sequence, faults_);
+    sequence.drop_to_plain(faults_);
   const auto tell = [&] { readers_.show_listener(sequence, kept); };
   if (sequence.watched && !faults_.contain(FaultOrigin::observer, tell)) sequence.watched.reset();
 }
@@ -190,8 +190,6 @@ void Round::learn(std::vector<Scheduled>& scheduled) {
     sequence.statistics.check_ms += check_ms_;
     sequence.statistics.distortion += entry.verdict.distortion;
     sequence.statistics.relaxed += entry.verdict.relaxed;
-    entry.draft_ms = draft_ms_;
-    entry.check_ms = check_ms_;
     if (sequence.finished()) continue;
     ask_policy(entry, faults_, [&](PolicyState& policy) {
       policy.learn({.tree = &entry.tree,
@@ -219,6 +217,24 @@ void Round::learn_rest(double step_ms) {
   if (texts > 0)
     ms -= costs_.check_ms(answer_rows, granted_.mean_position, texts) + costs_.rest_ms();
   budget_.observe(granted_.prompts, ms);
+}
+
+RoundReport Round::report_of(const Scheduled& entry, double step_ms) const {
+  const Sequence& sequence = *entry.sequence;
+  RoundReport report;
+  report.sequence = sequence.id;
+  report.round = sequence.statistics.rounds;
+  report.position = sequence.length() - static_cast<int>(sequence.new_tokens().size()) - 1;
+  report.tree = &entry.tree;
+  report.experts = entry.first_uses;
+  report.accepted = entry.verdict.path;
+  report.emitted = sequence.new_tokens();
+  report.distortion = entry.verdict.distortion;
+  report.sequences = granted_.sequences;
+  report.draft_ms = draft_ms_;
+  report.check_ms = check_ms_;
+  report.other_ms = std::max(0.0, step_ms - draft_ms_ - check_ms_);
+  return report;
 }
 
 }  // namespace talon

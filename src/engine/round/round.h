@@ -54,10 +54,12 @@ class Round {
   void commit(std::vector<Scheduled>& scheduled);
   /// The step took step_ms in all.
   void learn_rest(double step_ms);
+  /// Of a sequence that decoded, once it is committed. step_ms: of the step in all.
+  RoundReport report_of(const Scheduled& entry, double step_ms) const;
 
  private:
   template <typename Work>
-  void for_each_draw(std::vector<Scheduled>& scheduled, Work&& work);
+  void for_each_choice(std::vector<Scheduled>& scheduled, Work&& work);
   void wait_for_forward();
   VerifyResult verify(Scheduled& entry, TargetRows& rows);
   void show_draws(Sequence& sequence, const VerifyInput& input);

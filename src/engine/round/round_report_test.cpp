@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "backend/reference/reference.h"
+#include "backend/cpu/cpu.h"
 #include "draft/registry.h"
 #include "engine/engine.h"
 #include "engine/test_model.h"

@@ -46,7 +46,7 @@ SequenceRows rows_of(Scheduled& entry, const ModelConfig& config) {
     rows.parents = {};
     rows.vectors = sequence.vectors_of(sequence.cache->length(), entry.grant.rows);
     rows.kept = true;
-    rows.logits = entry.draws ? SequenceRows::Logits::last : SequenceRows::Logits::none;
+    rows.logits = entry.chooses ? SequenceRows::Logits::last : SequenceRows::Logits::none;
   }
   if (config.rope.grid_columns > 0) rows.picture_prompt = sequence.prompt_length();
   rows.guidance = sequence.request.guidance;
@@ -54,28 +54,10 @@ SequenceRows rows_of(Scheduled& entry, const ModelConfig& config) {
   return rows;
 }
 
-RoundReport report_of(const Scheduled& entry, int sequences, double step_ms) {
-  const Sequence& sequence = *entry.sequence;
-  RoundReport report;
-  report.sequence = sequence.id;
-  report.round = sequence.statistics.rounds;
-  report.position = sequence.length() - static_cast<int>(sequence.new_tokens().size()) - 1;
-  report.tree = &entry.tree;
-  report.experts = entry.first_uses;
-  report.accepted = entry.verdict.path;
-  report.emitted = sequence.new_tokens();
-  report.distortion = entry.verdict.distortion;
-  report.sequences = sequences;
-  report.draft_ms = entry.draft_ms;
-  report.check_ms = entry.check_ms;
-  report.other_ms = std::max(0.0, step_ms - entry.draft_ms - entry.check_ms);
-  return report;
-}
-
 std::vector<RaceDraw> race_draws(std::span<const Scheduled> scheduled) {
   std::vector<RaceDraw> draws;
   for (const Scheduled& entry : scheduled) {
-    if (!entry.draws) continue;
+    if (!entry.chooses) continue;
     const Sequence& sequence = *entry.sequence;
     const Sampler& sampler = sequence.sampler;
     const double temperature = sampler.plain_race() ? sampler.options().temperature : 1;
@@ -91,7 +73,7 @@ std::vector<int> rows_to_read(std::span<const Scheduled> scheduled) {
   std::vector<int> rows;
   int first = 0;
   for (const Scheduled& entry : scheduled) {
-    if (!entry.draws) continue;
+    if (!entry.chooses) continue;
     for (NodeId node = 0; node < entry.tree.size(); ++node) {
       if (reads_logits(entry, node)) rows.push_back(first + node);
     }
@@ -116,7 +98,7 @@ GrantedRows granted_rows(std::span<const Scheduled> scheduled) {
 
 std::vector<TokenId> chosen_tokens(const Scheduled& entry) {
   std::vector<TokenId> tokens;
-  if (!entry.draws) return tokens;
+  if (!entry.chooses) return tokens;
   if (entry.decodes) {
     for (const NodeId node : std::span(entry.verdict.path).subspan(1)) {
       tokens.push_back(entry.tree[node].token);

@@ -3,7 +3,6 @@
 #include <span>
 #include <vector>
 
-#include "engine/round/round_report.h"
 #include "engine/round/scheduler.h"
 #include "engine/sequence.h"
 #include "model/target.h"
@@ -18,7 +17,7 @@ struct Scheduled {
   Sequence* sequence = nullptr;
   RowGrant grant;
   bool decodes = false;  // has a tree; else a prompt chunk
-  bool draws = false;    // its last rows choose tokens: decoding, or the chunk that ends the prompt
+  bool chooses = false;  // its last rows choose tokens: decoding, or the chunk that ends the prompt
   TreePlan plan;
   PlanContext context;
   DraftTree tree{0};                         // of a chunk: the root only, which is its last row
@@ -26,9 +25,8 @@ struct Scheduled {
   std::vector<NodeId> parents;               // of each node of the tree
   std::span<const std::int32_t> first_uses;  // of its rows: ForwardResult::first_uses, or empty
   VerifyResult verdict;
-  double own_draft_ms = 0;            // RoundOutcome::own_draft_ms
-  int sharers = 0;                    // RoundOutcome::sharers
-  double draft_ms = 0, check_ms = 0;  // of the whole round
+  double own_draft_ms = 0;  // RoundOutcome::own_draft_ms
+  int sharers = 0;          // RoundOutcome::sharers
 };
 
 /// What its drafter is asked for.
@@ -40,9 +38,6 @@ SequenceRows rows_of(Scheduled& entry, const ModelConfig& config);
 /// What races for each row that chooses tokens, one after the other: as drawn_token() asks where
 /// the sequence's sampler leaves all to a race, else anything.
 std::vector<RaceDraw> race_draws(std::span<const Scheduled> scheduled);
-
-/// Of the round that its verdict ended, in which `sequences` decoded.
-RoundReport report_of(const Scheduled& entry, int sequences, double step_ms);
 
 /// What a round runs beside draft nodes.
 struct GrantedRows {

@@ -1,15 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
 namespace talon {
-
-/// What a running sequence could use in the next forward.
-struct RowDemand {
-  /// Of the prompt, or of a text that is run again, that are not computed yet; 0: it decodes.
-  int prompt_rows = 0;
-};
 
 struct RowLimits {
   int max_rows = 0;              // of one forward
@@ -29,8 +24,9 @@ struct RowGrant {
 /// Shares the rows of one forward: first one for each sequence that decodes, then prompt chunks,
 /// and what is left in equal parts for draft trees (what they use of it may be taken from the
 /// chunks: StepBudget). Sequences are served from index `first` on, around; a caller that moves it
-/// lets none wait for ever.
-std::vector<RowGrant> share_rows(std::span<const RowDemand> demands, const RowLimits& limits,
+/// lets none wait for ever. rows_behind: of each sequence the rows of its prompt, or of a text that
+/// is run again, that are not computed yet; 0: it decodes.
+std::vector<RowGrant> share_rows(std::span<const int> rows_behind, const RowLimits& limits,
                                  std::size_t first);
 
 }  // namespace talon

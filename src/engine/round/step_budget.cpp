@@ -55,7 +55,7 @@ void StepBudget::make_way_for_trees(std::vector<Scheduled>& scheduled, double dr
   for (Scheduled& entry : scheduled) {
     if (entry.decodes) continue;
     const int rows = std::min(entry.grant.rows, left / entry.sequence->streams());
-    if (rows < entry.grant.rows) entry.draws = false;
+    if (rows < entry.grant.rows) entry.chooses = false;
     entry.grant.rows = rows;
     left -= rows * entry.sequence->streams();
   }

@@ -88,7 +88,7 @@ class Step {
     std::vector<int> rows;
     for (const Scheduled& entry : scheduled_) {
       if (entry.decodes) continue;
-      if (!entry.draws) rows.push_back(-1);
+      if (!entry.chooses) rows.push_back(-1);
       rows.push_back(entry.grant.rows);
     }
     return rows;
@@ -100,7 +100,7 @@ class Step {
     entry.sequence =
         &sequences_.emplace_back(1, request(100, 1), std::make_shared<MethodEntry>(), 512, nullptr);
     entry.grant.rows = rows;
-    entry.draws = true;
+    entry.chooses = true;
     return entry;
   }
 

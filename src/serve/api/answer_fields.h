@@ -41,6 +41,9 @@ struct AnswerFields {
   std::shared_ptr<const std::vector<TokenId>> expected;  // as Request::expected
   AnswerStyle style;
   std::optional<int> deadline_ms;
+
+  /// Whether answers tell of single tokens, also of those that bring no text yet.
+  bool shows_tokens() const { return returns_tokens || logprobs >= 0 || traces; }
 };
 
 /// Of OpenAI, and llama.cpp's.

@@ -134,6 +134,18 @@ void add_statistics(Json& answer, const AnswerHead& head,
   }
 }
 
+std::string stream_end(Json last, const AnswerHead& head,
+                       const std::vector<ChoiceResult>& choices) {
+  std::string piece;
+  if (head.fields.includes_usage || head.fields.returns_metrics) {
+    last["choices"] = Json::array();
+    if (head.fields.includes_usage) last["usage"] = usage_json(head, choices);
+    add_statistics(last, head, choices);
+    piece = event(last);
+  }
+  return piece + "data: [DONE]\n\n";
+}
+
 void add_rounds(Json& choice, const AnswerHead& head, const ChoiceNews& news) {
   if (!head.fields.traces || news.rounds.empty()) return;
   Json& rounds = choice["talon"]["rounds"] = Json::array();

@@ -19,6 +19,10 @@ Json usage_json(const AnswerHead& head, const std::vector<ChoiceResult>& choices
 /// and, if the request asks for it, `metrics.speculative_decoding` as vLLM has it.
 void add_statistics(Json& answer, const AnswerHead& head, const std::vector<ChoiceResult>& choices);
 
+/// What ends a stream of OpenAI's completions or chats: a piece without choices for usage and
+/// statistics, if the request asks for either, and the mark. last: what every piece begins with.
+std::string stream_end(Json last, const AnswerHead& head, const std::vector<ChoiceResult>& choices);
+
 /// `talon.rounds` of one choice, or of what is new of it, if the request asks for it.
 void add_rounds(Json& choice, const AnswerHead& head, const ChoiceNews& news);
 

@@ -43,9 +43,7 @@ class ChatFormat final : public AnswerFormat {
       pieces += event(first);
     }
     AnswerReader::Parts parts = readers_.read(news);
-    const bool shows_tokens =
-        head_.fields.returns_tokens || head_.fields.logprobs >= 0 || head_.fields.traces;
-    if (parts.empty() && shows_tokens && !news.tokens.empty()) parts.push_back({});
+    if (parts.empty() && head_.fields.shows_tokens() && !news.tokens.empty()) parts.push_back({});
     bool is_first = true;
     for (const AnswerPart& part : parts) {
       // Tokens stand with the first of the parts that they made.
@@ -64,12 +62,7 @@ class ChatFormat final : public AnswerFormat {
   }
 
   std::string end(const std::vector<ChoiceResult>& choices) override {
-    Json last = outline("chat.completion.chunk");
-    last["choices"] = Json::array();
-    if (head_.fields.includes_usage) last["usage"] = usage_json(head_, choices);
-    add_statistics(last, head_, choices);
-    const bool says_more = head_.fields.includes_usage || head_.fields.returns_metrics;
-    return (says_more ? event(last) : "") + "data: [DONE]\n\n";
+    return stream_end(outline("chat.completion.chunk"), head_, choices);
   }
 
  private:

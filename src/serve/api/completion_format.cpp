@@ -40,10 +40,8 @@ class CompletionFormat final : public AnswerFormat {
   std::string begin() override { return ""; }
 
   std::string piece(const ChoiceNews& news) override {
-    const bool shows_tokens =
-        head_.fields.returns_tokens || head_.fields.logprobs >= 0 || head_.fields.traces;
     const bool is_news = !news.text.empty() || news.finish != FinishReason::none ||
-                         (shows_tokens && !news.tokens.empty());
+                         (head_.fields.shows_tokens() && !news.tokens.empty());
     if (!is_news) return "";
     const auto place = static_cast<std::size_t>(news.choice);
     if (places_.size() <= place) places_.resize(place + 1, beginning());
@@ -53,12 +51,7 @@ class CompletionFormat final : public AnswerFormat {
   }
 
   std::string end(const std::vector<ChoiceResult>& choices) override {
-    Json last = outline();
-    last["choices"] = Json::array();
-    if (head_.fields.includes_usage) last["usage"] = usage_json(head_, choices);
-    add_statistics(last, head_, choices);
-    const bool says_more = head_.fields.includes_usage || head_.fields.returns_metrics;
-    return (says_more ? event(last) : "") + "data: [DONE]\n\n";
+    return stream_end(outline(), head_, choices);
   }
 
  private:

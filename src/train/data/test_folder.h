@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu.h"
+#include "core/scratch_folder.h"
 #include "engine/test_model.h"
 #include "train/data/dataset.h"
 #include "train/data/generate.h"
@@ -17,23 +18,13 @@
 namespace talon::test {
 
 /// A folder of training data that goes with the test.
-class DataFolder {
+class DataFolder : public ScratchFolder {
  public:
-  DataFolder() : path_(testing::TempDir() + "talon_data_XXXXXX") {
-    if (::mkdtemp(path_.data()) == nullptr) throw std::runtime_error("no temporary folder");
-  }
-  ~DataFolder() { std::filesystem::remove_all(path_); }
-  DataFolder(const DataFolder&) = delete;
-  DataFolder& operator=(const DataFolder&) = delete;
-  std::filesystem::path path() const { return path_; }
   std::filesystem::path only_shard() const {
-    const auto shards = list_shards(path_);
+    const auto shards = list_shards(path());
     if (shards.size() != 1) throw std::runtime_error("expected one shard");
     return shards.front();
   }
-
- private:
-  std::string path_;
 };
 
 /// A conversation as values, to compare.

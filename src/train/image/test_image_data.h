@@ -1,13 +1,12 @@
 #pragma once
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/scratch_folder.h"
 #include "io/formats/write_safetensors.h"
 #include "train/image/image_options.h"
 #include "train/image/training_run.h"
@@ -15,18 +14,10 @@
 /// Small data sets of pictures and short runs, for tests.
 namespace talon::image_data_test {
 
-class Folder {
+class Folder : public ScratchFolder {
  public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "talon-image-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::filesystem::path operator/(const char* name) const { return path_ / name; }
-  std::string string() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
+  std::filesystem::path operator/(const char* name) const { return path() / name; }
+  std::string string() const { return path().string(); }
 };
 
 inline std::string bytes_of(const std::filesystem::path& file) {

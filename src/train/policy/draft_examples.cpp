@@ -8,19 +8,10 @@
 #include "core/error.h"
 
 namespace talon {
-namespace {
-
-int depth_of(const DraftTree& tree) {
-  int deepest = 0;
-  for (const DraftTree::Node& node : tree.nodes) deepest = std::max(deepest, node.depth);
-  return deepest;
-}
-
-}  // namespace
 
 std::vector<StopOutcome> stop_outcomes(const DraftTree& tree, std::span<const TokenId> following,
                                        int most_nodes) {
-  const int deepest = depth_of(tree);
+  const int deepest = tree.levels();
   std::vector<StopOutcome> outcomes;
   for (int levels = 1; levels <= deepest; ++levels) {
     std::vector<NodeId> kept;

@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "core/scratch_folder.h"
 #include "io/codec/zstd.h"
 #include "io/formats/write_safetensors.h"
 #include "io/json_text.h"
@@ -48,8 +48,6 @@ class CodebookFile {
  public:
   explicit CodebookFile(const std::string& prefix = "", const std::string& other = "",
                         std::vector<float> rows = codebook("A"), std::int64_t width = 8) {
-    std::string name = (std::filesystem::temp_directory_path() / "talon-codes-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
     const auto bytes = std::as_bytes(std::span(rows));
     const auto codes = std::ssize(rows) / width;
     std::vector<TensorToWrite> tensors = {
@@ -58,13 +56,10 @@ class CodebookFile {
       tensors.push_back({prefix + other, StorageType::f32, {1}, bytes.first(sizeof(float))});
     write_safetensors(path(), tensors);
   }
-  ~CodebookFile() { std::filesystem::remove_all(folder_); }
-  CodebookFile(const CodebookFile&) = delete;
-  CodebookFile& operator=(const CodebookFile&) = delete;
-  std::filesystem::path path() const { return folder_ / "vq.safetensors"; }
+  std::filesystem::path path() const { return folder_.path() / "vq.safetensors"; }
 
  private:
-  std::filesystem::path folder_;
+  ScratchFolder folder_;
 };
 
 }  // namespace talon::test
