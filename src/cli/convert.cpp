@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "draft/block/block_config.h"
 #include "draft/block/write_gguf_block.h"
+#include "draft/gemma4_assistant/assistant_config.h"
 #include "draft/head/gguf_head.h"
 #include "draft/head/head_tensors.h"
 #include "io/quote.h"
@@ -93,6 +94,12 @@ class Convert : public Command {
 
  private:
   void refuse_other_heads(const Checkpoint& source) const {
+    if (is_gemma4_assistant(source)) {
+      fail(
+          "convert {}: expected a model or another draft head, found Gemma 4's assistant, which "
+          "llama.cpp's converter brings into GGUF",
+          quote(source_.model));
+    }
     const std::string kind = kind_of_head(source);
     if (kind != "medusa" && kind != "peagle") return;
     fail(

@@ -11,6 +11,7 @@
 #include "cli/terminal/progress_meter.h"
 #include "core/error.h"
 #include "draft/block/block_config.h"
+#include "draft/gemma4_assistant/assistant_config.h"
 #include "draft/head/head_config.h"
 #include "draft/medusa/medusa_weights.h"
 #include "draw/picture_prompt.h"
@@ -98,7 +99,7 @@ Json tensor_json(const StoredTensor& tensor) {
 
 bool is_text_model(const Checkpoint& checkpoint) {
   if (is_block_head(checkpoint) || is_draft_head(checkpoint) || is_medusa_head(checkpoint) ||
-      is_prediction_layer_alone(checkpoint)) {
+      is_prediction_layer_alone(checkpoint) || is_gemma4_assistant(checkpoint)) {
     return false;
   }
   try {
@@ -245,6 +246,7 @@ Json inspect_checkpoint(const Checkpoint& checkpoint, const ModelOptions& option
     if (is_block_head(checkpoint)) return describe_block_head(checkpoint);
     if (is_draft_head(checkpoint)) return describe_head(checkpoint);
     if (is_medusa_head(checkpoint)) return describe_medusa(checkpoint);
+    if (is_gemma4_assistant(checkpoint)) return describe_gemma4_assistant(checkpoint);
     if (is_prediction_layer_alone(checkpoint)) {
       return Json{{"architecture", "draft head"}, {"variant", "prediction layer (mtp)"}};
     }

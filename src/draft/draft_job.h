@@ -19,6 +19,8 @@
 
 namespace talon {
 
+class KvSequence;
+
 /// Whose text is drafted for. What is remembered of the texts of one tenant shows in no other's,
 /// not even in time, but for counts of how often drafts were right.
 struct TextOwner {
@@ -101,6 +103,8 @@ struct DraftJob {
   /// independent of what they draw with.
   bool races = false;
   float guidance = 1;  // of a picture (SequenceRows); at most 1: none
+  /// The target's keys and values of the text before the root; null: whoever asks has none.
+  const KvSequence* text = nullptr;
   /// Set by drafters that ask `policy` with start() where passes of a network ran for the job: what
   /// the call takes is then shared by the jobs that had some.
   bool ran_passes = false;
@@ -122,6 +126,8 @@ struct DrafterTraits {
   bool draws = false;
   /// Wants saw(): what the target draws after nodes of the checked tree.
   bool sees_draws = false;
+  /// Attends to DraftJob::text. Without one it proposes nothing.
+  bool reads_cache = false;
   /// Stands for plain decoding: it proposes nothing, and the engine adds nothing of its own.
   bool is_plain = false;
   /// Of weights that growing a tree by one level reads; 0: its levels are not passes of a network.

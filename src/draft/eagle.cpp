@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "draft/drafters.h"
 #include "draft/eagle/eagle_drafter.h"
+#include "draft/gemma4_assistant/assistant_drafter.h"
 #include "draft/growth/named_trees.h"
 #include "draft/head_options.h"
 #include "draft/mtp/mtp_weights.h"
@@ -74,7 +75,18 @@ std::unique_ptr<Drafter> make_eagle3(Options& options, const DrafterContext& con
   return make_with_head(options, context, HeadGeneration::eagle3, read_dynamic(options));
 }
 
-/// The layer is the target's own, unless a file of its own is named.
+template <typename Weights, typename Load>
+std::shared_ptr<const Weights> load_shared(const DrafterContext& context, const std::string& key,
+                                           const Checkpoint& file, const Load& load) {
+  return context.weights<Weights>(key, [&] {
+    Weights loaded = load();
+    file.check_whole();
+    return loaded;
+  });
+}
+
+/// The layer is the target's own, unless a file of its own is named, which may hold Gemma 4's
+/// assistant.
 std::unique_ptr<Drafter> make_mtp(Options& options, const DrafterContext& context) {
   expect_text(options, context);
   expects(context.target != nullptr, "a drafter with a head has a target");
@@ -89,12 +101,14 @@ std::unique_ptr<Drafter> make_mtp(Options& options, const DrafterContext& contex
   if (path.empty()) path = context.find_head("mtp");
   if (path.empty()) path = context.target->source;
   const std::string key = fmt::format("mtp {} {}", name_of(layout), path.string());
-  auto head = context.weights<HeadWeights>(key, [&] {
-    const Checkpoint checkpoint = open_checkpoint(path);
-    HeadWeights loaded = load_mtp(checkpoint, *context.target, layout);
-    checkpoint.check_whole();
-    return loaded;
-  });
+  const Checkpoint file = open_checkpoint(path);
+  if (is_gemma4_assistant(file)) {
+    auto assistant = load_shared<Gemma4AssistantWeights>(
+        context, key, file, [&] { return load_gemma4_assistant(file, *context.target, layout); });
+    return make_gemma4_assistant_drafter(std::move(assistant), eagle);
+  }
+  auto head = load_shared<HeadWeights>(context, key, file,
+                                       [&] { return load_mtp(file, *context.target, layout); });
   return make_eagle_drafter(std::move(head), *context.target, eagle);
 }
 

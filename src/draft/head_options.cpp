@@ -5,6 +5,7 @@
 #include "backend/weight_layout.h"
 #include "core/error.h"
 #include "draft/block/block_config.h"
+#include "draft/gemma4_assistant/assistant_config.h"
 #include "draft/medusa/medusa_weights.h"
 #include "io/json_text.h"
 #include "io/quote.h"
@@ -89,6 +90,7 @@ void expect_head_of(std::string_view drafters, const Options& options,
   if (is_draft_head(checkpoint)) takers = kEagleDrafters;
   if (is_block_head(checkpoint)) takers = kBlockDrafters;
   if (is_medusa_head(checkpoint)) takers = kMedusaDrafters;
+  if (is_gemma4_assistant(checkpoint)) takers = "mtp";
   if (takers.empty() || takers == drafters) return;
   throw UsageError(fmt::format("{}: expected a head for {}, found one for {} in {}", options.name(),
                                drafters, takers, quote(checkpoint.path.string())));

@@ -36,6 +36,7 @@ class MergedDrafter : public Drafter {
       const auto& files = part_traits_.back().weight_files;
       traits_.weight_files.insert(traits_.weight_files.end(), files.begin(), files.end());
       traits_.sees_draws |= part_traits_.back().sees_draws;
+      traits_.reads_cache |= part_traits_.back().reads_cache;
       if (!part_traits_.back().extends_trees) order_.push_back(part);
     }
     traits_.taps = taps_.taps();

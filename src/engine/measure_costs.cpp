@@ -131,6 +131,10 @@ class CostMeasurement {
     text_ = std::move(text);
   }
 
+  int near_context() const {
+    return std::max(1, std::min(kNearContext, model_.config.context - kMostRows));
+  }
+
   /// Commits positions that were never computed: what they hold does not change the time.
   void move_to(int context) {
     while (sequence_.length() < context) {
@@ -183,8 +187,7 @@ class CostMeasurement {
       if (!has_experts || std::ranges::count(kPricedRows, rows) == 0) continue;
       for (const Chain chain : {Chain::arbitrary, Chain::alike}) near.push_back({rows, chain});
     }
-    const int context = std::min(kNearContext, model_.config.context - kMostRows);
-    const std::vector<CostProfile::Check> checks = measure_checks_at(context, near, 0.6);
+    const std::vector<CostProfile::Check> checks = measure_checks_at(near_context(), near, 0.6);
     std::vector<CostProfile::Check> others;
     for (std::size_t i = 0; i < near.size(); ++i)
       (near[i].chain == Chain::text ? profile_.checks : others).push_back(checks[i]);
@@ -201,7 +204,7 @@ class CostMeasurement {
   };
   std::vector<CostProfile::Check> measure_checks_at(int context, std::span<const TimedCheck> timed,
                                                     double share) {
-    move_to(std::max(context, 1));
+    move_to(context);
     std::vector<CostProfile::Check> checks(timed.size());
     std::vector<std::function<void()>> runs;
     for (std::size_t i = 0; i < timed.size(); ++i) {
@@ -242,6 +245,7 @@ class CostMeasurement {
   /// Shows it to the drafter and brings it up to date. Says which of its networks ask policies
   /// about passes.
   std::vector<std::uint32_t> show_prompt() {
+    if (drafter_.traits().reads_cache) move_to(near_context());
     const ForwardResult result = forward(kPromptRows);
     state_ = drafter_.start();
     CommittedTokens committed;
@@ -321,6 +325,7 @@ class CostMeasurement {
     DraftJob job{state_.get(), &policy, policy.plan({}), &tree, &random, kPromptRows - 1};
     if (noise == Noise::known) job.sampler = &kSampled;
     job.races = true;
+    job.text = &sequence_;
     drafter_.propose({&job, 1});
     model_.backend->synchronize();
     return policy.asked();

@@ -47,12 +47,15 @@ TEST_P(LayerKinds, NoDrafterChunkThreadOrCompanyChangesAToken) {
   const ModelConfig config = read_model_config(open_checkpoint(model.folder));
   plan.heads = write_random_heads(folder_.path(), config, 0, markov());
   plan.heads.push_back(model.folder);  // for mtp
+  const bool has_assistant = GetParam() == "gemma4_e";
+  if (has_assistant) plan.heads.push_back(unpack_maker("gemma4_e_assistant").folder);
   plan.hits = {0.5, 1};
   plan.chunks = {1, 7, 1024};
   plan.max_new = 12;
   const ExactnessReport report = check_exactness(plan);
   EXPECT_GE(report.cases, 40);
   EXPECT_GT(report.tau.at("random-tree:hit=1 fixed"), 2.5);  // drafts are accepted
+  EXPECT_TRUE(!has_assistant || report.tau.contains("mtp fixed"));
   for (const std::string& line : report.differences) ADD_FAILURE() << line;
 }
 
@@ -154,6 +157,48 @@ TEST_P(LayerKinds, FewPagesOfNearLayersAreEnoughForALongPrompt) {
   }
   ASSERT_NE(answer.finish, FinishReason::none) << "sequence " << id << " still runs";
   EXPECT_EQ(answer.statistics.preemptions, 0);
+}
+
+std::unique_ptr<Drafter> assistant_for(const TestModel& model) {
+  const std::string head = unpack_maker("gemma4_e_assistant").folder.string();
+  return make_drafter(fmt::format("mtp:head={},topk=2,levels=3,nodes=8", head),
+                      {.target = &model.model});
+}
+
+/// Its rows attend to the pages of texts that wait, are set back, and begin with what others left.
+TEST(Gemma4Assistants, DraftFromTheTextsOfAnEngine) {
+  TestModel model(unpack_maker("gemma4_e").folder, cpu_backend(2));
+  KvShape tight = kv_shape(model.model.config, 24);
+  tight.near.pages = std::min(tight.near.pages, 5);
+  std::vector<Request> requests(3);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    requests[i].max_new = 40;
+    for (int token = 0; token < 250; ++token) {
+      const int own = token < 130 ? 0 : static_cast<int>(i);
+      requests[i].prompt.push_back((token * token + own) % model.vocabulary());
+    }
+  }
+  TestOptions options;
+  options.policy = "fixed";
+  const auto answers = [&](std::unique_ptr<Drafter> drafter) {
+    TestEngine engine(model, std::move(drafter), options, tight);
+    return engine.run(requests, 2);
+  };
+  const auto expected = answers(make_drafter("none", {}));
+  const auto found = answers(assistant_for(model));
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(found[i].error, "");
+    EXPECT_EQ(found[i].tokens, expected[i].tokens);
+    const std::vector<int>& nodes = found[i].statistics.drafted;
+    EXPECT_GT(std::accumulate(nodes.begin(), nodes.end(), 0), 40);
+  }
+}
+
+/// On a text, without which there are none.
+TEST(Gemma4Assistants, HavePassesWhoseCostsAreMeasured) {
+  TestModel model(unpack_maker("gemma4_e").folder, cpu_backend(1));
+  const auto drafter = assistant_for(model);
+  EXPECT_FALSE(measure_costs(model.model, KvType::f16, *drafter, 50).levels.empty());
 }
 
 /// Its cache has no more near pages than a long prompt needs at a time.

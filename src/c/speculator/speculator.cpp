@@ -130,6 +130,12 @@ std::shared_ptr<Speculator> open_speculator(const talon_speculator_options& opti
     made->traits = made->drafter->traits();
     for (const FeatureTap& tap : made->traits.taps) made->layers.push_back(tap.layer);
   }
+  if (made->traits.reads_cache) {
+    throw UsageError(fmt::format(
+        "options->method: expected a drafter that reads no keys and values of the model, which "
+        "only engines have, found {}",
+        name));
+  }
   made->log(TALON_LOG_INFO, fmt::format("drafter {}", name));
   return made;
 }

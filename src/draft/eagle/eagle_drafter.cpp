@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "draft/draft_cache.h"
 #include "draft/drawn_law.h"
-#include "draft/growth/drawn_tree.h"
+#include "draft/eagle/eagle_trees.h"
 #include "draft/head/head_memory.h"
 #include "draft/head/head_network.h"
 #include "model/row_layout.h"
@@ -129,13 +129,10 @@ class EagleDrafter : public Drafter {
   }
 
  private:
-  static int rows_per_level(const EagleOptions& options) {
-    return options.fixed ? options.fixed->widest_level() : options.dynamic.width;
-  }
-
   void propose_in_batches(std::span<DraftJob> jobs, int streams) {
     if (options_.draws)
-      std::ranges::stable_partition(jobs, [&](const DraftJob& job) { return draws(job); });
+      std::ranges::stable_partition(jobs,
+                                    [&](const DraftJob& job) { return draws_tree(options_, job); });
     const auto most =
         static_cast<std::size_t>(network_.max_rows() / (streams * rows_per_level(options_)));
     for (std::size_t first = 0; first < jobs.size(); first += most) {
@@ -154,11 +151,6 @@ class EagleDrafter : public Drafter {
   RowChildren children_of(std::span<const GrowingTree> trees, int rows, int streams);
   void read_laws(std::span<const GrowingTree> trees, int rows, const GuideFeatures& guide,
                  RowChildren& children);
-  bool draws(const DraftJob& job) const {
-    return options_.draws && !job.races && job.sampler && job.random &&
-           job.sampler->temperature > 0;
-  }
-  std::unique_ptr<TreeGrowth> make_growth(const DraftJob& job, int most_levels) const;
   std::vector<std::int32_t> add_level(std::vector<GrowingTree>& trees, const RowChildren& children);
   void run_level(std::span<GrowingTree> trees, std::vector<std::int32_t> parent_outputs,
                  int parents, int streams);
@@ -201,7 +193,7 @@ RowChildren EagleDrafter::children_of(std::span<const GrowingTree> trees, int ro
     std::fill(places.begin() + first, places.end(), tree.place);
     std::fill(scale.begin() + first, scale.end(), tree.guidance);
   }
-  const int count = options_.fixed ? options_.fixed->children() : options_.dynamic.children;
+  const int count = children_per_row(options_);
   const View outputs = outputs_.view();
   const GuideFeatures guide{streams == 2 ? outputs.row_range(rows, rows) : View{}, scale};
   RowChildren children;
@@ -262,9 +254,9 @@ std::vector<GrowingTree> EagleDrafter::begin_trees(std::span<DraftJob> jobs) {
     tree.tree = job.tree;
     tree.source = job.source;
     tree.place = first_place(job, options_.coupling);
-    if (draws(job)) tree.drawn_as = job.sampler;
+    if (draws_tree(options_, job)) tree.drawn_as = job.sampler;
     tree.answered = job.answered();
-    tree.growth = make_growth(job, most_levels);
+    tree.growth = grow_tree(options_, job, most_levels);
     tree.first_output = row;
     trees.push_back(std::move(tree));
   }
@@ -274,24 +266,6 @@ std::vector<GrowingTree> EagleDrafter::begin_trees(std::span<DraftJob> jobs) {
   for (const GrowingTree& tree : trees)
     if (tree.guide) backend_.copy(tree.guide->output.view(), outputs_.view().row_range(row++, 1));
   return trees;
-}
-
-std::unique_ptr<TreeGrowth> EagleDrafter::make_growth(const DraftJob& job, int most_levels) const {
-  DynamicTreeShape shape = options_.dynamic;
-  shape.levels = std::min(shape.levels, most_levels);
-  shape.nodes = std::min(shape.nodes, job.plan.nodes - job.tree->draft_nodes());
-  if (options_.fixed) {
-    StaticTree fixed = options_.fixed->cut(shape.levels, options_.fixed->children());
-    const LevelPolicy policy{job.policy, job.plan.ask_after};
-    if (!draws(job)) return grow_static_tree(std::move(fixed), shape.nodes, policy);
-    const auto uniform = [random = job.random, position = job.position](int draw) {
-      return random->uniform(static_cast<std::uint64_t>(position), RandomUse::draft,
-                             static_cast<std::uint32_t>(draw));
-    };
-    return grow_drawn_tree(std::move(fixed), shape.nodes, policy, uniform);
-  }
-  shape.width = std::max(1, std::min(shape.width, job.plan.width));
-  return grow_dynamic_tree(shape, {job.policy, job.plan.ask_after}, *job.tree);
 }
 
 /// Gives each tree the children of its newest rows, finishes those that are complete, and returns

@@ -30,6 +30,7 @@ DraftJob draft_job_of(Scheduled& entry) {
   job.penalties = &sequence.sampler.penalties_of({sequence.tokens, {}, sequence.prompt_length()});
   job.guidance = sequence.guidance();
   job.races = sequence.method.parts.verifier->drafts_may_know_noise();
+  job.text = &*sequence.cache;
   return job;
 }
 

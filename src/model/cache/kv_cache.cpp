@@ -24,6 +24,10 @@ struct KvCache::State {
     if (page && near) near->take_from(*page);
     return page;
   }
+  KvPlace place(int layer) const {
+    if (places.empty()) return {far_store.get(), layer, KvLayers::far};
+    return places[static_cast<std::size_t>(layer)];
+  }
   void copy_slots(KvLayers of, std::span<const Slot> from, std::span<const Slot> to) {
     KvStore* store = of == KvLayers::far ? far_store.get() : near_store.get();
     if (store) backend->copy_kv(*store, sources.put(from), targets.put(to));
@@ -157,10 +161,7 @@ std::size_t KvCache::bytes() const {
 }
 KvStore& KvCache::store() { return state_->far_store ? *state_->far_store : *state_->near_store; }
 bool KvCache::has_near() const { return state_->near_store != nullptr; }
-KvPlace KvCache::place(int layer) const {
-  if (state_->places.empty()) return {state_->far_store.get(), layer, KvLayers::far};
-  return state_->places[static_cast<std::size_t>(layer)];
-}
+KvPlace KvCache::place(int layer) const { return state_->place(layer); }
 StateMemory& KvCache::states() { return state_->states; }
 
 /// Keeps as much of the adopted prefix as there is a state behind. Where this text leaves it, and
@@ -304,6 +305,7 @@ std::span<const PageId> KvSequence::pages(KvLayers of) const {
   if (of == KvLayers::far) return state_->pages;
   return state_->near->pages();
 }
+KvPlace KvSequence::place(int layer) const { return state_->cache->place(layer); }
 
 void KvSequence::pair(KvSequence guide, std::vector<TokenId> prompt, int lead) {
   expects(lead >= 0 && !prompt.empty(), "a guide that begins within the prompt");

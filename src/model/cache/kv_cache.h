@@ -82,6 +82,8 @@ class KvSequence {
   /// is in flight).
   Slot slot(int row, KvLayers of = KvLayers::far) const;
   std::span<const PageId> pages(KvLayers of = KvLayers::far) const;
+  /// Where a layer of the cache lies that it is in.
+  KvPlace place(int layer) const;
 
   /// Commits rows `path` (ascending, parents before children) of the forward in flight, whose
   /// tokens are `tokens`; the others are dropped. Moves cache rows where path is not 0, 1, 2, ...

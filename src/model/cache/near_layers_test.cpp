@@ -24,6 +24,17 @@ TEST(NearLayers, ALongTextHoldsThePagesWithinReachOnly) {
   EXPECT_TRUE(other.reserve(1));
 }
 
+TEST(NearLayers, ATextKnowsWhereTheLayersOfItsCacheLie) {
+  HashModel model({.pages = 4, .reach = 64, .near_pages = 4});
+  const KvSequence sequence = model.cache.start({});
+  for (const int layer : {0, 1}) {
+    const KvPlace found = sequence.place(layer), expected = model.cache.place(layer);
+    EXPECT_EQ(found.store, expected.store);
+    EXPECT_EQ(found.layer, expected.layer);
+    EXPECT_TRUE(found.of == (layer == 0 ? KvLayers::far : KvLayers::near));
+  }
+}
+
 TEST(NearLayers, ALongTextIsGoneOnFromWhereItsLastPagesAreRemembered) {
   HashModel model({.pages = 40, .reach = 100, .near_pages = 12});
   const Tokens text = numbered(1000);

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "draft/block/block_config.h"
+#include "draft/gemma4_assistant/assistant_config.h"
 #include "draft/head/head_config.h"
 #include "draft/head/head_tensors.h"
 #include "draft/medusa/medusa_weights.h"
@@ -16,7 +17,7 @@ std::string kind_of_head(const Checkpoint& checkpoint) {
     const BlockConfig config = read_block_config(checkpoint, block_tensors(checkpoint));
     return config.markov_rank > 0 ? "dspark" : "dflash";
   }
-  if (is_prediction_layer_alone(checkpoint)) return "mtp";
+  if (is_prediction_layer_alone(checkpoint) || is_gemma4_assistant(checkpoint)) return "mtp";
   if (!is_draft_head(checkpoint)) return "";
   switch (read_head_config(checkpoint, HeadTensors(checkpoint)).generation) {
     case HeadGeneration::eagle1:
@@ -36,6 +37,7 @@ void check_head_fits(const Checkpoint& head, const ModelConfig& target) {
     fit_to_target(read_block_config(head, tensors), target, tensors.doing());
     return;
   }
+  if (is_gemma4_assistant(head)) return check_gemma4_assistant_fits(head, target);
   if (is_prediction_layer_alone(head)) {
     const std::string problem = prediction_problem(head, target);
     if (!problem.empty()) fail("load head {}: {}", quote(head.path.string()), problem);

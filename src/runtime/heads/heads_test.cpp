@@ -11,6 +11,7 @@
 #include "io/json.h"
 #include "io/test_files.h"
 #include "runtime/heads/auto_drafter.h"
+#include "runtime/heads/head_kind.h"
 #include "runtime/heads/pairing.h"
 
 namespace talon::heads_test {
@@ -38,6 +39,21 @@ class Heads : public testing::Test {
 
   const std::filesystem::path root_ = testing::TempDir() + "/talon_heads_test";
 };
+
+TEST(HeadKinds, GemmasAssistantIsToldByItsConfiguration) {
+  const auto kind = [](CheckpointFormat format, const char* key, const char* name) {
+    Checkpoint files{};
+    files.format = format;
+    files.metadata = {{key, name}};
+    return kind_of_head(files);
+  };
+  constexpr auto kFolder = CheckpointFormat::hugging_face, kFile = CheckpointFormat::gguf;
+  EXPECT_EQ(kind(kFolder, "model_type", "gemma4_assistant"), "mtp");
+  EXPECT_EQ(kind(kFolder, "model_type", "gemma4_unified_assistant"), "mtp");
+  EXPECT_EQ(kind(kFile, "general.architecture", "gemma4-assistant"), "mtp");
+  EXPECT_EQ(kind(kFolder, "model_type", "gemma4"), "");
+  EXPECT_EQ(kind(kFile, "general.architecture", "gemma4"), "");
+}
 
 TEST_F(Heads, AreThoseOfTheFirstPlaceThatHasThem) {
   put_head("first/other", "0000");

@@ -167,6 +167,7 @@ TEST(InitialValues, ThereAreForEveryFamily) {
   const std::filesystem::path makers = std::filesystem::path(TALON_TEST_DATA) / "golden/makers";
   for (const auto& family : std::filesystem::directory_iterator(makers)) {
     if (!family.is_directory()) continue;
+    if (family.path().filename().string().ends_with("_assistant")) continue;  // no target
     SCOPED_TRACE(family.path().filename());
     const Golden target("makers" / family.path().filename());
     if (target.config.output_matrix_bias) continue;  // refused, see below

@@ -46,7 +46,7 @@ def last_rows(tensor, rows):
 def keep(golden, gguf):
     kept = {}
     for name, tensor in golden.items():
-        if name.startswith(("ids.", "greedy.", "greedy_margin.")):
+        if name.startswith(("ids.", "greedy.", "greedy_margin.", "chain.")):
             kept[name] = tensor
         elif name.startswith("logits."):
             kept[name] = tensor if name == "logits.0" else last_rows(tensor, KEPT_ROWS)
